@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mount - one session from the mount point to the end.
+ *
+ *     fs_mount: open the index, make the first generation, check and mount, go to the background,
+ *               serve, and take everything down in the opposite order
+ */
+#include "fs/internal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+enum { THREADS = 6, IDLE_THREADS = 2, TEXT_CACHE = 4 << 20 };
+
+extern char **environ;
+
+void fs_say(struct fs *fs, const char *what, int error)
+{
+	if (fs->o->say)
+		fs->o->say(fs->o->say_ctx, what, snap_strerror(error));
+}
+
+/* -- the mount point ------------------------------------------------------------------------- */
+
+static int run_fusermount(const char *option, const char *path)
+{
+	const char *const words[] = { "fusermount3", option, "--", path, NULL };
+	char *argv[ARRAY_SIZE(words)];
+	int status;
+	pid_t pid;
+	int r;
+
+	memcpy(argv, words, sizeof(words)); /* posix_spawn(3) takes them as char *, and changes none */
+	r = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+
+	if (r != 0)
+		return -r;
+	if (waitpid(pid, &status, 0) < 0)
+		return -errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+}
+
+/* Type of what is mounted exactly at path, the topmost if several; "" if nothing. proc(5), mountinfo. */
+static void mounted_type(const char *path, char type[64])
+{
+	FILE *f = fopen("/proc/self/mounts", "re");
+	char *line = NULL;
+	size_t cap = 0;
+
+	type[0] = '\0';
+	if (!f)
+		return;
+	while (getline(&line, &cap, f) > 0) {
+		char *save, *point, *name;
+		struct text escaped = { 0 };
+
+		(void)strtok_r(line, " ", &save);
+		point = strtok_r(NULL, " ", &save);
+		name = strtok_r(NULL, " ", &save);
+		for (const char *c = path; *c; c++)
+			text_printf(&escaped, strchr(" \t\n\\", *c) ? "\\%03o" : "%c", (unsigned char)*c);
+		text_add(&escaped, "", 1);
+		if (point && name && !escaped.failed && strcmp(point, escaped.p) == 0)
+			(void)snprintf(type, 64, "%s", name);
+		text_done(&escaped);
+	}
+	free(line);
+	(void)fclose(f);
+}
+
+bool fs_is_mounted(const char *path)
+{
+	char type[64];
+
+	mounted_type(path, type);
+	return strcmp(type, "fuse.disktracker") == 0;
+}
+
+int fs_umount(const char *path)
+{
+	if (geteuid() != 0)
+		return run_fusermount("-u", path);
+	return umount2(path, UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+int fs_clean_dead(const char *path)
+{
+	struct stat st;
+	int r;
+
+	if (stat(path, &st) == 0 || errno != ENOTCONN || !fs_is_mounted(path))
+		return 0;
+	if (geteuid() != 0)
+		r = run_fusermount("-uz", path);
+	else
+		r = umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+	return r < 0 ? r : 1;
+}
+
+static bool is_empty_dir(DIR *d)
+{
+	const struct dirent *e;
+
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			return false;
+	return true;
+}
+
+static int check_mountpoint(struct fs *fs)
+{
+	const char *path = fs->o->mountpoint;
+	char type[64];
+	bool empty;
+	DIR *d;
+
+	mounted_type(path, type);
+	if (strncmp(type, "fuse", 4) == 0) {
+		fs->o->say(fs->o->say_ctx, path,
+			   strcmp(type, "fuse.disktracker") == 0 ?
+				   "a disktracker is mounted there already; 'disktracker umount' ends it" :
+				   "something else is mounted there");
+		return -EBUSY;
+	}
+	d = opendir(path);
+	if (!d) {
+		int r = -errno;
+
+		fs->o->say(fs->o->say_ctx, path, strerror(-r));
+		return r;
+	}
+	empty = is_empty_dir(d);
+	(void)closedir(d);
+	if (!empty) {
+		fs->o->say(fs->o->say_ctx, path, "the mount point is not empty");
+		return -ENOTEMPTY;
+	}
+	return 0;
+}
+
+/* -- the session ----------------------------------------------------------------------------- */
+
+/* In mount options a comma or backslash is preceded by a backslash (mount.fuse3(8)). */
+static void put_option_value(struct text *t, const char *s)
+{
+	for (; *s; s++)
+		text_printf(t, *s == ',' || *s == '\\' ? "\\%c" : "%c", *s);
+}
+
+static int make_session(struct fs *fs)
+{
+	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	struct text options = { 0 };
+
+	text_puts(&options, "ro,nosuid,nodev,noatime,subtype=disktracker,fsname=");
+	put_option_value(&options, fs->o->index);
+	if (fs->o->fuse_options && *fs->o->fuse_options) {
+		text_puts(&options, ",");
+		text_puts(&options, fs->o->fuse_options);
+	}
+	text_add(&options, "", 1);
+	if (options.failed || fuse_opt_add_arg(&args, "disktracker") < 0 ||
+	    fuse_opt_add_arg(&args, "-o") < 0 || fuse_opt_add_arg(&args, options.p) < 0) {
+		text_done(&options);
+		fuse_opt_free_args(&args);
+		return -ENOMEM;
+	}
+	fs->session = fuse_session_new(&args, &fs_ops, sizeof(fs_ops), fs);
+	text_done(&options);
+	fuse_opt_free_args(&args);
+	return fs->session ? 0 : -EINVAL;
+}
+
+/*
+ * A process that leaves the terminal: the parent waits until the child says that it serves, so that the
+ * command that follows "disktracker mount" finds the mount ready.
+ */
+static int to_background(int *ready_fd)
+{
+	int fds[2];
+	char byte = 0;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		(void)close(fds[1]);
+		_exit(read(fds[0], &byte, 1) == 1 && byte == 'k' ? 0 : 3);
+	}
+	(void)close(fds[0]);
+	(void)setsid();
+	(void)chdir("/");
+	*ready_fd = fds[1];
+	return 0;
+}
+
+static void say_ready(int fd)
+{
+	int null;
+
+	if (fd < 0)
+		return;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null >= 0) {
+		(void)dup2(null, STDIN_FILENO);
+		(void)dup2(null, STDOUT_FILENO);
+		(void)dup2(null, STDERR_FILENO);
+		(void)close(null);
+	}
+	(void)write(fd, "k", 1);
+	(void)close(fd);
+}
+
+/* Until unmounted or told to stop by a signal. */
+static int serve(struct fs *fs)
+{
+	struct fuse_loop_config *cfg = fuse_loop_cfg_create();
+	int r;
+
+	if (!cfg)
+		return -ENOMEM;
+	fuse_loop_cfg_set_clone_fd(cfg, 0);
+	fuse_loop_cfg_set_max_threads(cfg, THREADS);
+	fuse_loop_cfg_set_idle_threads(cfg, IDLE_THREADS);
+	r = fuse_session_loop_mt(fs->session, cfg);
+	fuse_loop_cfg_destroy(cfg);
+	return r > 0 ? 0 : r; /* a signal's number is a good end */
+}
+
+static int fs_init(struct fs *fs, const struct fs_options *o)
+{
+	pthread_condattr_t attr;
+
+	fs->o = o;
+	fs->start = (int64_t)time(NULL);
+	(void)pthread_rwlock_init(&fs->requests, NULL);
+	(void)pthread_mutex_init(&fs->live_lock, NULL);
+	(void)pthread_mutex_init(&fs->stop_lock, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&fs->stop_cond, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	fs->texts = texts_new(TEXT_CACHE);
+	return fs->texts ? 0 : -ENOMEM;
+}
+
+static void fs_done(struct fs *fs)
+{
+	texts_free(fs->texts);
+	for (size_t i = 0; i < ARRAY_SIZE(fs->live); i++)
+		free(fs->live[i].p);
+	(void)pthread_rwlock_destroy(&fs->requests);
+	(void)pthread_mutex_destroy(&fs->live_lock);
+	(void)pthread_mutex_destroy(&fs->stop_lock);
+	(void)pthread_cond_destroy(&fs->stop_cond);
+}
+
+static int open_index(struct fs *fs)
+{
+	int r = snap_open(fs->o->index, SNAP_READ, &fs->s);
+
+	if (r < 0) {
+		fs->o->say(fs->o->say_ctx, fs->o->index,
+			   r == -ENOENT ? "the index does not exist; 'disktracker scan PATH' makes one" :
+					  snap_strerror(r));
+		return r;
+	}
+	if (fs->o->cache_bytes)
+		snap_cache_limit(fs->s, fs->o->cache_bytes);
+	r = view_init(&fs->view, fs->s, fs->o->root);
+	if (r == -ENOENT)
+		fs->o->say(fs->o->say_ctx, fs->o->root, "not in the index; 'disktracker scan' it first");
+	else if (r < 0)
+		fs->o->say(fs->o->say_ctx, fs->o->index, snap_strerror(r));
+	return r;
+}
+
+/* Everything with threads of its own starts after the fork and ends before the session does. */
+static int run(struct fs *fs, int ready_fd)
+{
+	int r = open_index(fs);
+
+	if (r < 0) {
+		snap_close(fs->s);
+		fs->s = NULL;
+		return r;
+	}
+	fs->jobs = jobs_new(fs);
+	r = fs->jobs ? follow_start(fs) : -ENOMEM;
+	if (r == 0) {
+		snap_release(fs->s);
+		say_ready(ready_fd);
+		r = serve(fs);
+	}
+	follow_stop(fs);
+	jobs_free(fs->jobs);
+	return r;
+}
+
+/* Before anything is mounted: would the index open? The connection itself must not cross a fork. */
+static int try_index(struct fs *fs)
+{
+	int r = open_index(fs);
+
+	if (r == 0)
+		view_done(&fs->view);
+	snap_close(fs->s);
+	fs->s = NULL;
+	memset(&fs->view, 0, sizeof(fs->view));
+	return r;
+}
+
+static int mount_and_run(struct fs *fs)
+{
+	int ready_fd = -1, r = 0;
+
+	if (fuse_set_signal_handlers(fs->session) < 0)
+		return -EINVAL;
+	if (fuse_session_mount(fs->session, fs->o->mountpoint) < 0) {
+		fs->o->say(fs->o->say_ctx, fs->o->mountpoint, "cannot be mounted");
+		return -EACCES;
+	}
+	if (!fs->o->foreground)
+		r = to_background(&ready_fd);
+	if (r == 0)
+		r = run(fs, ready_fd);
+	fuse_session_unmount(fs->session);
+	fuse_remove_signal_handlers(fs->session);
+	return r;
+}
+
+int fs_mount(const struct fs_options *o)
+{
+	struct fs fs = { 0 };
+	int r = fs_init(&fs, o);
+
+	if (r == 0)
+		r = check_mountpoint(&fs);
+	if (r == 0)
+		r = try_index(&fs);
+	if (r == 0)
+		r = make_session(&fs);
+	if (r == 0)
+		r = mount_and_run(&fs);
+	if (fs.session)
+		fuse_session_destroy(fs.session);
+	if (fs.s) {
+		view_done(&fs.view);
+		snap_close(fs.s);
+	}
+	fs_done(&fs);
+	return r;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* render_summary - the two texts for people: a directory at a glance, and what is where. */
+#include "fs/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { SHOWN = 5 };
+
+static void put_troubles(const struct scan_totals *t, struct text *out)
+{
+	if (t->errors)
+		text_printf(out,
+			    "Incomplete: %" PRIu64 " things could not be read, so the size is a lower bound.\n",
+			    t->errors);
+	if (t->vanished | t->changed | t->skipped)
+		text_printf(out, "%" PRIu64 " vanished, %" PRIu64 " changed, %" PRIu64 " skipped during the scan.\n",
+			    t->vanished, t->changed, t->skipped);
+	if (t->errors | t->vanished | t->changed | t->skipped)
+		text_puts(out, "See errors.list.\n");
+}
+
+/* The first lines of children, with units. */
+static int put_children(const struct usage_dir *d, struct text *out)
+{
+	struct usage_dir plain = *d;
+	struct text all = { 0 };
+	char *line, *end;
+	int r;
+
+	plain.raw = false;
+	r = render_children(&plain, &all);
+	text_add(&all, "", 1);
+	if (r < 0 || all.failed) {
+		text_done(&all);
+		return r < 0 ? r : -ENOMEM;
+	}
+	line = all.p;
+	for (int i = 0; i < SHOWN && *line; i++, line = end + 1) {
+		char size[16], *tab = strchr(line, '\t');
+
+		end = strchr(line, '\n');
+		text_human(strtoull(line, NULL, 10), size);
+		text_printf(out, "%12s  ", size);
+		text_add(out, tab + 1, (size_t)(end - tab));
+	}
+	text_done(&all);
+	return 0;
+}
+
+int render_summary(const struct usage_dir *d, struct text *out)
+{
+	const struct scan_totals *t = &d->node->totals;
+	char bytes[16], apparent[16], shared[16], asof[32], newest[32];
+
+	text_human(t->bytes, bytes);
+	text_human(t->apparent, apparent);
+	text_human(t->shared, shared);
+	text_utc(d->asof, asof);
+	text_utc(t->newest == INT64_MIN ? 0 : t->newest, newest);
+	text_escaped_spaces(out, d->path, strlen(d->path));
+	text_printf(out, "\n%s on disk, %s apparent", bytes, apparent);
+	if (t->shared)
+		text_printf(out, ", %s of it also linked from elsewhere", shared);
+	text_printf(out, "\n%" PRIu64 " files, %" PRIu64 " directories, %" PRIu64 " other entries\n", t->files,
+		    t->dirs, t->entries - t->files - t->dirs);
+	text_printf(out, "scanned %s, newest change %s\n", asof, newest);
+	put_troubles(t, out);
+	return put_children(d, out);
+}
+
+static const char readme[] =
+	"This is a view of disk usage, made by disktracker from its newest snapshots.\n"
+	"Every directory shows its total as its size; nothing here has contents.\n"
+	"\n"
+	"    ls -lhS                          what is largest right here\n"
+	"    du -h --max-depth=2 | sort -h    the usual answer, at once\n"
+	"    cat .usage/summary               this directory at a glance\n"
+	"    cat SUBDIR/.usage/bytes          one number, for scripts\n"
+	"    head .usage/top                  the largest directories anywhere below\n"
+	"    head .usage/largest              the largest files anywhere below\n"
+	"    cat .usage/errors.list           what could not be read\n"
+	"    cat .telemetry/scan              how the newest scan went (at the top)\n"
+	"\n"
+	"Every directory has .usage/, reachable by name though it is listed only at the top.\n"
+	"Tables have the number first, a TAB, the path last; NAME.0 has raw names and NULs for xargs -0.\n"
+	"\n"
+	"Files in .usage:\n";
+
+int render_readme(const struct usage_dir *d, struct text *out)
+{
+	(void)d;
+	text_puts(out, readme);
+	for (size_t i = 0; i < n_usage_files; i++)
+		text_printf(out, "    %-12s %s\n", usage_files[i].name, usage_files[i].help);
+	text_puts(out, "\nThe manual is disktracker-files(5).\n");
+	return 0;
+}

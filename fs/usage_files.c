@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usage_files - the table of virtual files in .usage: lookup, readdir, getattr, read and help walk it.
+ *
+ * A text depends on the path and the snapshot alone, so a reader sees one moment.
+ */
+#include "fs/internal.h"
+
+static int put_number(struct text *out, uint64_t v)
+{
+	text_u64(out, v);
+	text_puts(out, "\n");
+	return 0;
+}
+
+static int put_time(struct text *out, int64_t v)
+{
+	text_i64(out, v == INT64_MIN ? 0 : v);
+	text_puts(out, "\n");
+	return 0;
+}
+
+#define NUMBER_FILE(name, member)                                              \
+	static int render_##name(const struct usage_dir *d, struct text *out)  \
+	{                                                                      \
+		return put_number(out, d->node->totals.member);                \
+	}
+
+NUMBER_FILE(bytes, bytes)
+NUMBER_FILE(apparent, apparent)
+NUMBER_FILE(files, files)
+NUMBER_FILE(dirs, dirs)
+NUMBER_FILE(entries, entries)
+NUMBER_FILE(shared, shared)
+NUMBER_FILE(error_count, errors)
+NUMBER_FILE(vanished, vanished)
+NUMBER_FILE(skipped, skipped)
+
+static int render_newest(const struct usage_dir *d, struct text *out)
+{
+	return put_time(out, d->node->totals.newest);
+}
+
+static int render_asof(const struct usage_dir *d, struct text *out)
+{
+	return put_time(out, d->asof);
+}
+
+static int render_complete(const struct usage_dir *d, struct text *out)
+{
+	return put_number(out, d->node->totals.errors == 0);
+}
+
+static void stat_line(struct text *out, const char *key, int64_t v)
+{
+	text_puts(out, key);
+	text_puts(out, " ");
+	text_i64(out, v);
+	text_puts(out, "\n");
+}
+
+/* All numbers in one read. Lines are only ever appended. */
+static int render_stat(const struct usage_dir *d, struct text *out)
+{
+	const struct scan_totals *t = &d->node->totals;
+
+	stat_line(out, "bytes", (int64_t)t->bytes);
+	stat_line(out, "apparent", (int64_t)t->apparent);
+	stat_line(out, "files", (int64_t)t->files);
+	stat_line(out, "dirs", (int64_t)t->dirs);
+	stat_line(out, "entries", (int64_t)t->entries);
+	stat_line(out, "shared", (int64_t)t->shared);
+	stat_line(out, "errors", (int64_t)t->errors);
+	stat_line(out, "vanished", (int64_t)t->vanished);
+	stat_line(out, "skipped", (int64_t)t->skipped);
+	stat_line(out, "newest", t->newest == INT64_MIN ? 0 : t->newest);
+	stat_line(out, "asof", d->asof);
+	stat_line(out, "complete", t->errors == 0);
+	stat_line(out, "changed", (int64_t)t->changed);
+	stat_line(out, "snapshot", d->snapshot ? d->snapshot->id : 0);
+	return 0;
+}
+
+/* Sorted by name: readdir and help show this order. */
+const struct usage_file usage_files[] = {
+	/* clang-format off */
+	{ "README",      render_readme,      .help = "one page: what is where, with commands to try", .path = true },
+	{ "apparent",    render_apparent,    .help = "sum of file lengths, in bytes" },
+	{ "asof",        render_asof,        .help = "when this was scanned, Unix time", .asof = true },
+	{ "bytes",       render_bytes,       .help = "disk space in use, in bytes" },
+	{ "children",    render_children,    .help = "direct sub-directories and files by size: bytes, name", .twin = true, .slow = true },
+	{ "complete",    render_complete,    .help = "1, or 0 when a part could not be read" },
+	{ "crowded",     render_crowded,     .help = "directories with the most direct entries: entries, path", .twin = true, .slow = true },
+	{ "dirs",        render_dirs,        .help = "number of directories below" },
+	{ "entries",     render_entries,     .help = "number of files, directories and others below" },
+	{ "errors",      render_error_count, .help = "number of things that could not be read" },
+	{ "errors.list", render_errors,      .help = "what was unreadable, vanished, changed or skipped: reason, path", .twin = true, .slow = true },
+	{ "files",       render_files,       .help = "number of regular files below" },
+	{ "largest",     render_largest,     .help = "the 50 largest files below: bytes, path", .twin = true, .slow = true },
+	{ "newest",      render_newest,      .help = "newest modification here or below, Unix time" },
+	{ "shared",      render_shared,      .help = "bytes whose files also have a name elsewhere" },
+	{ "skipped",     render_skipped,     .help = "number of things left out: mounts, exclusions" },
+	{ "stat",        render_stat,        .help = "all numbers as \"key value\" lines, of one snapshot", .asof = true },
+	{ "summary",     render_summary,     .help = "for people: sizes, counts, age, the five largest", .slow = true, .path = true, .asof = true },
+	{ "top",         render_top,         .help = "the 50 largest directories below: bytes, path", .twin = true, .slow = true },
+	{ "vanished",    render_vanished,    .help = "number of things that went away during the scan" },
+	/* clang-format on */
+};
+
+const size_t n_usage_files = ARRAY_SIZE(usage_files);
+
+int usage_file_find(const char *name)
+{
+	size_t len = strlen(name);
+	bool twin = len > 2 && strcmp(name + len - 2, ".0") == 0;
+
+	for (size_t i = 0; i < n_usage_files; i++) {
+		const struct usage_file *f = &usage_files[i];
+
+		if (strcmp(f->name, name) == 0)
+			return (int)i;
+		if (twin && f->twin && strlen(f->name) == len - 2 && strncmp(f->name, name, len - 2) == 0)
+			return (int)i | V_TWIN;
+	}
+	return -1;
+}
+
+void usage_file_name(uint8_t virt, char buf[64])
+{
+	const struct usage_file *f = &usage_files[virt & ~V_TWIN];
+
+	(void)strncpy(buf, f->name, 60);
+	buf[60] = '\0';
+	if (virt & V_TWIN)
+		(void)strcat(buf, ".0");
+}
+
+bool usage_is_stopped(const struct usage_dir *d)
+{
+	return d->stop && atomic_load_explicit(d->stop, memory_order_relaxed);
+}
+
+bool fs_virtual_file(size_t i, const char **name, const char **help)
+{
+	if (i < n_usage_files) {
+		*name = usage_files[i].name;
+		*help = usage_files[i].help;
+		return true;
+	}
+	i -= n_usage_files;
+	if (i >= n_live_files)
+		return false;
+	*name = live_files[i].name;
+	*help = live_files[i].help;
+	return true;
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * view - which snapshots are shown, and what node a path has in them.
+ *
+ * A generation is the newest snapshot of every root at one moment, joined into one tree: directories
+ * that lead to the roots are made up, and a root inside another root's tree that does not hold it (a
+ * file system mounted there) is put in its place. Generations never change; requests pin one.
+ */
+#include "fs/internal.h"
+
+/* -- inode numbers: of the path, so that they stay from snapshot to snapshot and across remounts -- */
+
+static uint64_t usable(uint64_t h)
+{
+	return h > 1 ? h : h + 2; /* 0 and 1 mean other things to FUSE */
+}
+
+uint64_t ino_top(void)
+{
+	return usable(snap_hash("/", 1, 0));
+}
+
+uint64_t ino_child(uint64_t parent, const char *name, size_t len)
+{
+	return usable(snap_hash(name, len, parent));
+}
+
+uint64_t ino_of_path(const char *path)
+{
+	uint64_t ino = ino_top();
+
+	while (*path) {
+		size_t len = strcspn(path, "/");
+
+		if (len)
+			ino = ino_child(ino, path, len);
+		path += len;
+		path += *path == '/';
+	}
+	return ino;
+}
+
+uint64_t ino_link(uint64_t root_ino, uint64_t ino)
+{
+	return usable(snap_hash(&ino, sizeof(ino), ~root_ino));
+}
+
+/* A slash cannot be in a name, so this is no other path's number. */
+uint64_t ino_virtual(uint64_t dir, uint8_t virt)
+{
+	const char name[2] = { '/', (char)virt };
+
+	return ino_child(dir, name, sizeof(name));
+}
+
+/* -- making a generation --------------------------------------------------------------------- */
+
+static void gen_free(struct view *v, struct gen *g)
+{
+	for (size_t i = 0; i < g->n_virtuals; i++)
+		snap_virtual_drop(v->s, g->virtuals[i]);
+	free(g->virtuals);
+	free(g->root_ino);
+	snap_list_done(&g->list);
+	free(g);
+}
+
+void gen_put(struct view *v, struct gen *g)
+{
+	if (g && atomic_fetch_sub(&g->users, 1) == 1)
+		gen_free(v, g);
+}
+
+static int keep_virtual(struct gen *g, uint64_t ref)
+{
+	uint64_t *grown = realloc(g->virtuals, (g->n_virtuals + 1) * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	g->virtuals = grown;
+	g->virtuals[g->n_virtuals++] = ref;
+	return 0;
+}
+
+static void add_totals(struct scan_totals *t, const struct scan_totals *child)
+{
+	t->bytes = size_sum(t->bytes, child->bytes);
+	t->apparent = size_sum(t->apparent, child->apparent);
+	t->files += child->files;
+	t->dirs += child->dirs + 1;
+	t->entries += child->entries + 1;
+	t->shared = size_sum(t->shared, child->shared);
+	t->errors += child->errors;
+	t->vanished += child->vanished;
+	t->changed += child->changed;
+	t->skipped += child->skipped;
+	t->newest = MAX(t->newest, child->newest);
+}
+
+/* One level of the joined tree: the roots list[first..last) lie in or below the path at depth. */
+struct level {
+	size_t first, last;
+	size_t prefix; /* length of the path of this level, without trailing slash */
+	uint64_t base; /* node of the directory in an outer root, 0 if none */
+};
+
+struct built {
+	const char **names;
+	uint64_t *refs;
+	char **owned;
+	size_t n, cap;
+	struct scan_totals totals;
+};
+
+static void built_done(struct built *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		free(b->owned[i]);
+	free(b->owned);
+	free(b->names);
+	free(b->refs);
+}
+
+static int built_add(struct built *b, const char *name, size_t len, uint64_t ref)
+{
+	size_t cap = b->cap, cap2 = b->cap;
+	int r = base_reserve(&b->names, &cap, b->n + 1, sizeof(*b->names));
+
+	if (r == 0)
+		r = base_reserve(&b->refs, &cap2, b->n + 1, sizeof(*b->refs));
+	if (r == 0)
+		r = base_reserve(&b->owned, &b->cap, b->n + 1, sizeof(*b->owned));
+	if (r < 0)
+		return r;
+	b->owned[b->n] = strndup(name, len);
+	if (!b->owned[b->n])
+		return -ENOMEM;
+	b->names[b->n] = b->owned[b->n];
+	b->refs[b->n++] = ref;
+	return 0;
+}
+
+static int make_level(struct view *v, struct gen *g, const struct level *l, uint64_t *ret);
+
+/* The ref of a child of base, 0 if base has no such directory. */
+static uint64_t base_child(struct view *v, uint64_t base, const char *name, size_t len)
+{
+	struct snap_entry e;
+	struct snap_node n;
+	uint64_t ref = 0;
+
+	if (!base || snap_node_get(v->s, base, &n) < 0)
+		return 0;
+	if (snap_node_find(&n, name, len, &e, NULL) > 0 && e.type == SCAN_DIR)
+		ref = e.kid;
+	snap_node_put(v->s, &n);
+	return ref;
+}
+
+static int add_child(struct view *v, struct gen *g, const struct level *l, struct built *b)
+{
+	const char *name = g->list.info[l->first].root + l->prefix + 1;
+	size_t len = strcspn(name, "/");
+	uint64_t old = base_child(v, l->base, name, len), ref;
+	struct level below = { l->first, l->last, l->prefix + 1 + len, old };
+	struct snap_node n;
+	int r = make_level(v, g, &below, &ref);
+
+	if (r < 0 || ref == old) /* the outer root shows it already */
+		return r;
+	r = snap_node_get(v->s, ref, &n);
+	if (r < 0)
+		return r;
+	add_totals(&b->totals, &n.totals);
+	snap_node_put(v->s, &n);
+	return built_add(b, name, len, ref);
+}
+
+/*
+ * All roots below this level, grouped by their next component. Levels nest as deep as the path of a
+ * root has components, which PATH_MAX bounds, and roots are few: this recursion is not over the tree.
+ */
+static int add_children(struct view *v, struct gen *g, const struct level *l, struct built *b)
+{
+	int r = 0;
+
+	for (size_t i = l->first; r == 0 && i < l->last;) {
+		const char *name = g->list.info[i].root + l->prefix + 1;
+		size_t len = strcspn(name, "/"), j = i + 1;
+
+		while (j < l->last && strncmp(g->list.info[j].root + l->prefix + 1, name, len) == 0 &&
+		       strchr("/", g->list.info[j].root[l->prefix + 1 + len]))
+			j++;
+		r = add_child(v, g, &(struct level){ i, j, l->prefix, l->base }, b);
+		i = j;
+	}
+	return r;
+}
+
+static int extend(struct view *v, struct gen *g, const struct built *b, uint64_t base, uint64_t *ret)
+{
+	struct snap_virtual made = { .totals = b->totals,
+				     .names = b->names,
+				     .refs = b->refs,
+				     .n = b->n,
+				     .meta = { .mode = 0755, .mtime = b->totals.newest } };
+	struct snap_node n;
+	int r = 0;
+
+	if (base) {
+		r = snap_node_get(v->s, base, &n);
+		made.base = &n;
+	}
+	if (r == 0) {
+		r = snap_virtual_add(v->s, &made, ret);
+		if (base)
+			snap_node_put(v->s, &n);
+	}
+	return r == 0 ? keep_virtual(g, *ret) : r;
+}
+
+static int make_level(struct view *v, struct gen *g, const struct level *l, uint64_t *ret)
+{
+	struct level inner = *l;
+	struct built b = { 0 };
+	int r;
+
+	/* A root that is this very directory; if an outer root shows the directory, that one stays. */
+	if (l->first < l->last && strlen(g->list.info[l->first].root) <= MAX(l->prefix, 1)) {
+		inner.base = l->base ? l->base : g->list.info[l->first].ref;
+		inner.first++;
+	}
+	*ret = inner.base;
+	r = add_children(v, g, &inner, &b);
+	if (r == 0 && (b.n || !inner.base))
+		r = extend(v, g, &b, inner.base, ret);
+	built_done(&b);
+	return r;
+}
+
+static int order_by_path(const void *a, const void *b)
+{
+	const unsigned char *x = (const unsigned char *)((const struct snap_info *)a)->root;
+	const unsigned char *y = (const unsigned char *)((const struct snap_info *)b)->root;
+
+	for (; *x && *x == *y; x++, y++)
+		;
+	/* A slash sorts before everything else, so that a directory's roots stay together. */
+	return (*x == '/' ? 1 : *x ? *x + 1 : 0) - (*y == '/' ? 1 : *y ? *y + 1 : 0);
+}
+
+/* With --root the top is that directory, be it a root itself or inside one. */
+static int find_top(struct view *v, const char *path, uint64_t from, uint64_t *ret)
+{
+	*ret = from;
+	while (*path) {
+		size_t len = strcspn(path, "/");
+
+		if (len)
+			*ret = base_child(v, *ret, path, len);
+		if (!*ret)
+			return -ENOENT;
+		path += len;
+		path += *path == '/';
+	}
+	return 0;
+}
+
+static int gen_make(struct view *v, struct snap_list *list, struct gen **ret)
+{
+	struct gen *g = calloc(1, sizeof(*g));
+	struct level top = { 0 };
+	int r = 0;
+
+	if (!g)
+		return -ENOMEM;
+	atomic_init(&g->users, 1);
+	g->list = *list;
+	*list = (struct snap_list){ 0 };
+	if (g->list.n)
+		qsort(g->list.info, g->list.n, sizeof(*g->list.info), order_by_path);
+	g->root_ino = calloc(g->list.n + 1, sizeof(*g->root_ino));
+	if (!g->root_ino)
+		r = -ENOMEM;
+	for (size_t i = 0; r == 0 && i < g->list.n; i++)
+		g->root_ino[i] = ino_of_path(g->list.info[i].root);
+	top.last = g->list.n;
+	if (r == 0)
+		r = make_level(v, g, &top, &g->top_ref);
+	if (r == 0 && v->root)
+		r = find_top(v, v->root, g->top_ref, &g->top_ref);
+	if (r < 0)
+		gen_free(v, g);
+	else
+		*ret = g;
+	return r;
+}
+
+static bool is_same(const struct gen *g, const struct snap_list *l)
+{
+	size_t same = 0;
+
+	if (!g || g->list.n != l->n)
+		return false;
+	for (size_t i = 0; i < l->n; i++)
+		for (size_t j = 0; j < l->n; j++)
+			same += g->list.info[i].id == l->info[j].id;
+	return same == l->n;
+}
+
+int view_load(struct view *v, struct gen **ret)
+{
+	struct snap_list list;
+	int r = snap_list_get(v->s, true, &list);
+
+	*ret = NULL;
+	if (r < 0)
+		return r;
+	if (!is_same(atomic_load(&v->now), &list))
+		r = gen_make(v, &list, ret);
+	snap_list_done(&list);
+	return r;
+}
+
+/* Make g the one that is shown. The caller has brought the rows to it and still holds their lock. */
+void view_publish(struct view *v, struct gen *g)
+{
+	struct gen **slot;
+
+	(void)pthread_mutex_lock(&v->lock);
+	g->number = v->n_gens++;
+	slot = &v->ring[g->number % GENS_KEPT];
+	gen_put(v, *slot);
+	*slot = g;
+	atomic_store(&v->now, g);
+	(void)pthread_mutex_unlock(&v->lock);
+}
+
+int view_init(struct view *v, struct snap *s, const char *root)
+{
+	struct gen *g = NULL;
+	int r;
+
+	v->s = s;
+	v->root = root;
+	v->top_ino = root ? ino_of_path(root) : ino_top();
+	(void)pthread_mutex_init(&v->lock, NULL);
+	r = view_load(v, &g);
+	if (r < 0)
+		return r;
+	view_publish(v, g);
+	return rows_init(&v->rows, v->top_ino, g->top_ref);
+}
+
+void view_done(struct view *v)
+{
+	rows_done(&v->rows);
+	for (size_t i = 0; i < GENS_KEPT; i++)
+		gen_put(v, v->ring[i]);
+	(void)pthread_mutex_destroy(&v->lock);
+}
+
+struct gen *view_now(struct view *v)
+{
+	struct gen *g;
+
+	(void)pthread_mutex_lock(&v->lock);
+	g = atomic_load(&v->now);
+	atomic_fetch_add(&g->users, 1);
+	(void)pthread_mutex_unlock(&v->lock);
+	return g;
+}
+
+/* The newest generation kept whose number ends in these bits. */
+struct gen *view_gen(struct view *v, uint32_t number, uint32_t mask)
+{
+	struct gen *g = NULL;
+
+	(void)pthread_mutex_lock(&v->lock);
+	for (uint32_t i = 0; i < GENS_KEPT && i < v->n_gens; i++) {
+		struct gen *at = v->ring[(v->n_gens - 1 - i) % GENS_KEPT];
+
+		if ((at->number & mask) == number) {
+			g = at;
+			atomic_fetch_add(&g->users, 1);
+			break;
+		}
+	}
+	(void)pthread_mutex_unlock(&v->lock);
+	return g;
+}
+
+/* -- from rows to nodes and paths ------------------------------------------------------------ */
+
+struct chain { /* inode numbers from a row up to, but without, the top */
+	uint64_t *ino;
+	size_t n, cap;
+};
+
+static int chain_of(struct view *v, uint32_t row, struct chain *c)
+{
+	struct row r;
+
+	while (row != ROW_TOP) {
+		if (!rows_get(&v->rows, row, &r))
+			return -ESTALE;
+		if (base_reserve(&c->ino, &c->cap, c->n + 1, sizeof(*c->ino)) < 0)
+			return -ENOMEM;
+		c->ino[c->n++] = r.ino;
+		row = r.parent;
+	}
+	return 0;
+}
+
+/* The sub-directory of n with this inode number; names are only known by hashing them. */
+static int child_by_ino(const struct snap_node *n, uint64_t dir_ino, uint64_t ino, struct snap_entry *ret)
+{
+	struct snap_iter it;
+	int r;
+
+	snap_iter_init(&it, n);
+	while ((r = snap_iter_next(&it)) > 0) {
+		if (it.e.type != SCAN_DIR || !it.e.kid)
+			continue;
+		if (ino_child(dir_ino, it.e.name, it.e.name_len) == ino) {
+			*ret = it.e;
+			return 0;
+		}
+	}
+	return r < 0 ? r : -ENOENT;
+}
+
+/* Walk down from the top of g along the chain; give each name to path if wanted. */
+static int descend(struct view *v, const struct gen *g, const struct chain *c, struct text *path,
+		   uint64_t *ref)
+{
+	uint64_t dir_ino = v->top_ino;
+
+	*ref = g->top_ref;
+	for (size_t i = c->n; i-- > 0;) {
+		struct snap_entry e;
+		struct snap_node n;
+		int r = snap_node_get(v->s, *ref, &n);
+
+		if (r < 0)
+			return r;
+		r = child_by_ino(&n, dir_ino, c->ino[i], &e);
+		snap_node_put(v->s, &n);
+		if (r < 0)
+			return r;
+		if (path && path->len)
+			text_puts(path, "/");
+		if (path)
+			text_add(path, e.name, e.name_len);
+		*ref = e.kid;
+		dir_ino = c->ino[i];
+	}
+	return path && path->failed ? -ENOMEM : 0;
+}
+
+/* The row as it is in g, if g is what is shown now: rows and generation change under one lock. */
+static bool row_now(struct view *v, const struct gen *g, uint32_t row, struct row *ret)
+{
+	bool now;
+
+	(void)pthread_rwlock_rdlock(&v->rows.lock);
+	now = atomic_load(&v->now) == g;
+	if (now)
+		*ret = row && row < v->rows.used ? *rows_at(&v->rows, row) : (struct row){ 0 };
+	(void)pthread_rwlock_unlock(&v->rows.lock);
+	return now;
+}
+
+int view_node(struct view *v, const struct gen *g, uint32_t row, struct snap_node *ret)
+{
+	struct chain c = { 0 };
+	struct row at;
+	uint64_t ref = 0;
+	int r = 0;
+
+	if (row_now(v, g, row, &at)) {
+		if (!at.ino)
+			return -ESTALE;
+		return at.ref ? snap_node_get(v->s, at.ref, ret) : -ENOENT;
+	}
+	r = chain_of(v, row, &c);
+	if (r == 0)
+		r = descend(v, g, &c, NULL, &ref);
+	free(c.ino);
+	return r == 0 ? snap_node_get(v->s, ref, ret) : r;
+}
+
+int view_path(struct view *v, const struct gen *g, uint32_t row, struct text *ret)
+{
+	struct chain c = { 0 };
+	uint64_t ref;
+	int r = chain_of(v, row, &c);
+
+	if (r == 0)
+		r = descend(v, g, &c, ret, &ref);
+	free(c.ino);
+	return r;
+}
+
+const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint32_t row)
+{
+	struct row r;
+
+	for (; rows_get(&v->rows, row, &r); row = r.parent) {
+		for (size_t i = 0; i < g->list.n; i++)
+			if (g->root_ino[i] == r.ino)
+				return &g->list.info[i];
+		if (row == ROW_TOP)
+			break;
+	}
+	if (v->root) /* the top lies inside a root: the one with the longest matching path */
+		for (size_t i = g->list.n; i-- > 0;) {
+			size_t len = strlen(g->list.info[i].root);
+
+			if (strncmp(v->root, g->list.info[i].root, len) == 0 &&
+			    (len == 1 || v->root[len] == '/'))
+				return &g->list.info[i];
+		}
+	return NULL;
+}
+
+/* When the numbers were true; above several roots the oldest of them. */
+int64_t view_asof(struct view *v, const struct gen *g, uint32_t row)
+{
+	const struct snap_info *i = view_snapshot(v, g, row);
+	int64_t oldest = 0;
+
+	if (i)
+		return i->time;
+	for (size_t n = 0; n < g->list.n; n++)
+		oldest = n == 0 ? g->list.info[n].time : MIN(oldest, g->list.info[n].time);
+	return oldest;
+}

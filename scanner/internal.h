@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * internal - what the files of the scanner share. Nothing outside scanner/ includes this.
+ *
+ * One scan has workers; each worker has a stack of directories whose sub-directories wait to be read
+ * (queue.c). A directory lives from the moment it is taken until its node is reported (walk.c).
+ */
+#ifndef SCANNER_INTERNAL_H
+#define SCANNER_INTERNAL_H
+
+#include "scanner/scanner.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+/* Counters have one writer; the progress reader only needs a value that is not torn. */
+#define COUNT(field, n) \
+	atomic_store_explicit(&(field), atomic_load_explicit(&(field), memory_order_relaxed) + (n), \
+			      memory_order_relaxed)
+
+struct scan_counters {
+	_Atomic uint64_t openat, statx, getdents64, close;
+	_Atomic uint64_t entries, bytes, dirs, steals;
+	uint64_t by_errno[SCAN_ERRNO_SLOTS];
+};
+
+/* links.c: inodes with several names below a directory, not all of them seen yet. */
+struct link {
+	uint64_t dev, ino;
+	uint64_t bytes, size;
+	uint32_t nlink, seen;
+};
+
+struct link_set {
+	struct link *slot; /* open addressing, empty if nlink == 0 */
+	size_t n, mask;    /* mask + 1 slots, or slot == NULL */
+	struct link_set *next; /* in a parent's list of finished children */
+};
+
+/* mounts.c: mount points below the root, as a tree of names. */
+struct mount_trap {
+	char *name;
+	char *fstype; /* NULL: nothing is mounted right here, only below */
+	struct mount_trap *child, *sibling;
+};
+
+/* entries.c: the entries of the directory that a worker reads now. */
+struct item {
+	uint64_t prefix; /* first eight bytes of the name, big-endian: sorts like memcmp */
+	uint64_t d_ino;
+	struct scan_meta meta;
+	uint64_t dev;
+	uint32_t nlink;
+	uint32_t name_off; /* into names; NUL-terminated there */
+	int error;
+	uint16_t name_len;
+	uint8_t type, problem;
+};
+
+struct run { /* one sorted, packed chunk of a directory too large to keep as items */
+	uint8_t *data;
+	size_t len, pos;
+	struct item cur; /* decoded; its name is in name[] */
+	char name[256];
+};
+
+struct scan_dir;
+struct worker;
+
+struct scan_listing {
+	struct worker *w;
+	struct scan_dir *dir;
+	struct item *items;
+	uint32_t *order;
+	char *names;
+	size_t n, cap, order_cap;
+	size_t names_len, names_cap;
+	size_t pos;
+	struct run *runs;
+	size_t n_runs, runs_cap;
+	uint32_t *heap; /* runs by their current name */
+	size_t heap_len;
+	char last[256]; /* the name handed out last, while runs are merged */
+	size_t last_len;
+	bool has_last;
+	int fd; /* of the directory, while entries are taken over */
+};
+
+struct scan_dir {
+	struct scan_dir *parent;
+	const char *name; /* in the parent's kid_names */
+	size_t index, depth;
+	const struct mount_trap *trap;
+	int fd;      /* for opening children; -1 if not held or no longer needed */
+	bool held;   /* fd counts against the descriptor budget */
+	bool cut;    /* holds a CACHEDIR.TAG */
+	uint8_t problem;
+	int error;
+	uint64_t dev, ino, mnt_id;
+	struct scan_meta meta;
+	void *state; /* the sink's */
+
+	struct scan_kid *kids;
+	char *kid_names;
+	uint32_t *kid_name; /* offsets into kid_names */
+	size_t n_kids, kids_cap, kid_names_len, kid_names_cap, kid_name_cap;
+
+	_Atomic size_t next;     /* first child that nobody has taken */
+	_Atomic size_t unopened; /* children that still need fd */
+	_Atomic size_t pending;  /* children without a node, + 1 until it has left the stack */
+
+	pthread_mutex_t lock; /* guards what follows; finished children add to it */
+	size_exact bytes, apparent;
+	struct scan_totals sum;  /* all but bytes and apparent */
+	struct link_set *links;  /* sets of finished children */
+	struct link_set own;     /* multi-link files right here; the reading worker's */
+};
+
+struct worker {
+	struct scan *scan;
+	unsigned id;
+	pthread_t thread;
+	pthread_mutex_t lock;     /* guards stack against thieves; only the owner pushes and pops */
+	struct scan_dir **stack;  /* lock to change; the owner may read without */
+	size_t n_stack, cap_stack;
+	size_t first;             /* lock: thieves need not look below */
+	int cursor_fd;            /* the directory read last, while some are not held */
+	size_t cursor_depth;
+	char *buf;                /* for getdents64 */
+	struct scan_listing listing;
+	struct scan_counters count;
+	uint64_t user_ns, sys_ns;
+} PRIVATE_CACHE_LINE;
+
+struct seen_shard {
+	pthread_mutex_t lock;
+	uint64_t *slot;
+	size_t n, mask;
+};
+
+enum { SEEN_SHARDS = 16 };
+
+struct scan {
+	const struct scan_options *options;
+	const struct scan_sink *sink;
+	char *root_path;
+	int root_fd;
+	uint64_t root_dev, root_mnt;
+	bool have_mnt_id;
+	bool stat_first; /* network file systems: look before opening, so that nothing is triggered */
+	struct mount_trap traps;
+	struct scan_dir *root;
+
+	struct worker *workers;
+	unsigned n_workers;
+	size_t held_max;
+	_Atomic size_t held;      /* descriptors kept for children */
+	_Atomic size_t unheld;    /* directories on stacks without one */
+	_Atomic int failed;       /* -errno that ends the scan, 0 while all is well */
+	_Atomic bool done;
+	_Atomic bool want_path;   /* the progress reader asks for a path */
+
+	pthread_mutex_t idle_lock;
+	pthread_cond_t idle_cond;
+	_Atomic unsigned idle;    /* workers without work */
+	pthread_cond_t done_cond; /* with idle_lock */
+
+	pthread_mutex_t path_lock;
+	char path[4096]; /* path_lock */
+
+	struct seen_shard seen[SEEN_SHARDS];
+	struct scan_totals totals;
+	struct scan_token token;
+};
+
+/* queue.c */
+int queue_push(struct worker *w, struct scan_dir *d);
+bool queue_take(struct worker *w, struct scan_dir **parent, size_t *index);
+void queue_finish_scan(struct scan *s);
+
+/* walk.c */
+void walk_release(struct worker *w, struct scan_dir *d); /* d has left the stack */
+void walk_fail(struct scan *s, int error);
+
+/* entries.c */
+int entries_read(struct worker *w, struct scan_dir *d, int fd, const struct scan_dirinfo *info);
+void entries_done(struct scan_listing *l);
+
+/* open.c: finding and holding directories */
+int open_child(struct worker *w, struct scan_dir *d, int *ret_fd);
+void open_drop_parent(struct worker *w, struct scan_dir *parent);
+void open_close(struct worker *w, int fd);
+void open_keep_cursor(struct worker *w, const struct scan_dir *d, int fd);
+int open_statx(struct worker *w, int fd, const char *name, int flags, unsigned mask,
+	       struct statx *ret);
+int open_statx_meta(struct worker *w, int fd, const char *name, int flags, struct statx *ret);
+uint64_t statx_dev(const struct statx *st);
+void meta_from_statx(const struct statx *st, uint64_t root_dev, struct scan_meta *ret);
+
+/* links.c */
+int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes, size_exact *apparent);
+int link_set_merge(struct link_set *into, struct link_set *list, size_exact *bytes,
+		   size_exact *apparent);
+uint64_t link_set_close(struct link_set *set);
+void link_set_done(struct link_set *set);
+
+/* mounts.c */
+int mounts_load(const char *mountinfo, const char *root, struct mount_trap *ret);
+void mounts_done(struct mount_trap *t);
+const struct mount_trap *mounts_child(const struct mount_trap *t, const char *name);
+bool mounts_may_cross(const struct mount_trap *t);
+
+/* seen.c: directories met so far, to notice one that moves while we scan */
+int seen_init(struct scan *s);
+void seen_done(struct scan *s);
+bool seen_before(struct scan *s, uint64_t dev, uint64_t ino);
+
+/* path.c */
+size_t path_of(const struct scan_dir *d, const char *root, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mounts - where other file systems are mounted below the root, so that the scan need not touch them.
+ *
+ * Opening a dead NFS or FUSE mount can hang for ever, so mount points are known by name before anything
+ * is opened. The names come from /proc/self/mountinfo (proc(5): field 5 is the mount point with space,
+ * tab, newline and backslash as \ooo, the type follows the " - " separator).
+ */
+#include "scanner/internal.h"
+
+#include <stdio.h>
+
+static void unescape(char *s)
+{
+	char *out = s;
+
+	for (; *s; out++) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
+		    s[3] >= '0' && s[3] <= '7') {
+			*out = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 4;
+		} else {
+			*out = *s++;
+		}
+	}
+	*out = '\0';
+}
+
+static struct mount_trap *find_child(const struct mount_trap *t, const char *name, size_t len)
+{
+	for (struct mount_trap *c = t->child; c; c = c->sibling)
+		if (strlen(c->name) == len && memcmp(c->name, name, len) == 0)
+			return c;
+	return NULL;
+}
+
+static struct mount_trap *add_child(struct mount_trap *t, const char *name, size_t len)
+{
+	struct mount_trap *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->name = strndup(name, len);
+	if (!c->name) {
+		free(c);
+		return NULL;
+	}
+	c->sibling = t->child;
+	t->child = c;
+	return c;
+}
+
+/* Add the mount point below the root, component by component. The last mount on a path wins. */
+static int add_mount(struct mount_trap *t, const char *below, const char *fstype)
+{
+	while (*below) {
+		size_t len = strcspn(below, "/");
+		struct mount_trap *c = find_child(t, below, len);
+
+		if (!c)
+			c = add_child(t, below, len);
+		if (!c)
+			return -ENOMEM;
+		t = c;
+		below += len;
+		below += *below == '/';
+	}
+	free(t->fstype);
+	t->fstype = strdup(fstype);
+	return t->fstype ? 0 : -ENOMEM;
+}
+
+static int add_line(struct mount_trap *ret, char *line, const char *root, size_t root_len)
+{
+	char *save = NULL, *point = NULL, *type = NULL, *field = strtok_r(line, " ", &save);
+
+	for (int i = 0; field; i++, field = strtok_r(NULL, " \n", &save)) {
+		if (i == 4)
+			point = field;
+		if (strcmp(field, "-") == 0) {
+			type = strtok_r(NULL, " \n", &save);
+			break;
+		}
+	}
+	if (!point || !type)
+		return 0;
+	unescape(point);
+	if (strncmp(point, root, root_len) != 0 || point[root_len] != '/' || !point[root_len + 1])
+		return 0;
+	return add_mount(ret, point + root_len + 1, type);
+}
+
+/* Reads a mountinfo file and keeps what lies below root. 0 or -errno. */
+int mounts_load(const char *mountinfo, const char *root, struct mount_trap *ret)
+{
+	FILE *f = fopen(mountinfo, "re");
+	char *line = NULL;
+	size_t cap = 0, root_len = strcmp(root, "/") == 0 ? 0 : strlen(root);
+	int r = 0;
+
+	if (!f)
+		return -errno;
+	while (r == 0 && getline(&line, &cap, f) > 0)
+		r = add_line(ret, line, root, root_len);
+	free(line);
+	(void)fclose(f);
+	return r;
+}
+
+/* Frees what is below t. Mount points nest as deep as an administrator made them; still no recursion. */
+void mounts_done(struct mount_trap *t)
+{
+	while (t->child) {
+		struct mount_trap *c = t->child;
+
+		if (c->child) { /* lift the grandchildren up, then c is a leaf */
+			struct mount_trap *last = c->child;
+
+			while (last->sibling)
+				last = last->sibling;
+			last->sibling = c->sibling;
+			c->sibling = c->child;
+			c->child = NULL;
+		}
+		t->child = c->sibling;
+		free(c->name);
+		free(c->fstype);
+		free(c);
+	}
+}
+
+const struct mount_trap *mounts_child(const struct mount_trap *t, const char *name)
+{
+	return t ? find_child(t, name, strlen(name)) : NULL;
+}
+
+/* With --cross-mounts: is this a file system that holds somebody's data? */
+bool mounts_may_cross(const struct mount_trap *t)
+{
+	static const char *const never[] = {
+		"autofs",    "binfmt_misc", "bpf",     "cgroup",     "cgroup2",    "configfs",
+		"debugfs",   "devpts",      "devtmpfs", "efivarfs",  "fuse.disktracker", "fusectl",
+		"hugetlbfs", "mqueue",      "nsfs",    "proc",       "pstore",     "rpc_pipefs",
+		"securityfs", "selinuxfs",  "sysfs",   "tracefs",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
+		if (strcmp(t->fstype, never[i]) == 0)
+			return false;
+	return true;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * queue - hands directories to workers: depth first for the owner, oldest first for thieves.
+ *
+ * A stack holds directories that were read and whose sub-directories nobody has taken yet. What is
+ * taken is a number, the index of a sub-directory, so a directory with a million sub-directories costs
+ * one slot.
+ *
+ *     worker A   [ root | srv | www ]        A takes www's next child; no lock, only an atomic add
+ *                  ^ B takes root's next child, under A's lock
+ *
+ * The owner locks only to push and pop, once per directory that has sub-directories. A directory on a
+ * stack counts as pending, so a thief that holds the lock never meets one that was freed.
+ */
+#include "scanner/internal.h"
+
+/* Claim the next child of d, if one is left. */
+static bool claim(struct scan_dir *d, size_t *index)
+{
+	if (atomic_load_explicit(&d->next, memory_order_relaxed) >= d->n_kids)
+		return false;
+	*index = atomic_fetch_add_explicit(&d->next, 1, memory_order_relaxed);
+	return *index < d->n_kids;
+}
+
+static void pop(struct worker *w)
+{
+	struct scan_dir *d = w->stack[w->n_stack - 1];
+
+	(void)pthread_mutex_lock(&w->lock);
+	w->n_stack--;
+	if (w->first > w->n_stack)
+		w->first = w->n_stack;
+	(void)pthread_mutex_unlock(&w->lock);
+	walk_release(w, d);
+}
+
+static bool take_own(struct worker *w, struct scan_dir **parent, size_t *index)
+{
+	while (w->n_stack) {
+		struct scan_dir *d = w->stack[w->n_stack - 1];
+		bool got = claim(d, index);
+
+		/* Leave at once when nothing is left, so that a deep chain does not pile up here. */
+		if (!got || *index + 1 == d->n_kids)
+			pop(w);
+		if (got) {
+			*parent = d;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool steal_from(struct worker *victim, struct scan_dir **parent, size_t *index)
+{
+	bool got = false;
+
+	(void)pthread_mutex_lock(&victim->lock);
+	while (victim->first < victim->n_stack) {
+		*parent = victim->stack[victim->first];
+		got = claim(*parent, index);
+		if (got)
+			break;
+		victim->first++;
+	}
+	(void)pthread_mutex_unlock(&victim->lock);
+	return got;
+}
+
+static bool steal(struct worker *w, struct scan_dir **parent, size_t *index)
+{
+	struct scan *s = w->scan;
+
+	for (unsigned i = 1; i < s->n_workers; i++) {
+		if (steal_from(&s->workers[(w->id + i) % s->n_workers], parent, index)) {
+			COUNT(w->count.steals, 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Put d on the worker's own stack; its pending count already includes the stack. */
+int queue_push(struct worker *w, struct scan_dir *d)
+{
+	struct scan *s = w->scan;
+	int r;
+
+	(void)pthread_mutex_lock(&w->lock);
+	r = base_reserve(&w->stack, &w->cap_stack, w->n_stack + 1, sizeof(*w->stack));
+	if (r == 0)
+		w->stack[w->n_stack++] = d;
+	(void)pthread_mutex_unlock(&w->lock);
+	if (r == 0 && atomic_load(&s->idle) > 0) {
+		(void)pthread_mutex_lock(&s->idle_lock);
+		(void)pthread_cond_broadcast(&s->idle_cond);
+		(void)pthread_mutex_unlock(&s->idle_lock);
+	}
+	return r;
+}
+
+void queue_finish_scan(struct scan *s)
+{
+	(void)pthread_mutex_lock(&s->idle_lock);
+	atomic_store(&s->done, true);
+	(void)pthread_cond_broadcast(&s->idle_cond);
+	(void)pthread_cond_broadcast(&s->done_cond);
+	(void)pthread_mutex_unlock(&s->idle_lock);
+}
+
+/*
+ * The next directory to read: child *index of *parent. Waits while others may still find work;
+ * false when the scan is over. A worker announces itself idle before its last look around, and a
+ * pusher looks for idle workers after its push, so no wake-up is lost.
+ */
+bool queue_take(struct worker *w, struct scan_dir **parent, size_t *index)
+{
+	struct scan *s = w->scan;
+	bool got;
+
+	if (take_own(w, parent, index) || steal(w, parent, index))
+		return true;
+	(void)pthread_mutex_lock(&s->idle_lock);
+	atomic_fetch_add(&s->idle, 1);
+	while (!(got = steal(w, parent, index)) && !atomic_load(&s->done))
+		(void)pthread_cond_wait(&s->idle_cond, &s->idle_lock);
+	atomic_fetch_sub(&s->idle, 1);
+	(void)pthread_mutex_unlock(&s->idle_lock);
+	return got;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scanner - says what is: reads one tree in parallel and reports each directory once, children first.
+ *
+ * Model:   scan_run() walks the mount that the root is on. For each directory it calls sink->listing()
+ *          when the entries are known and sink->node() when everything below is finished too. A node's
+ *          totals are a pure function of the tree: neither the order nor the number of threads matters.
+ * Units:   sizes in bytes (st_blocks * 512 is disk usage), times in whole seconds since the epoch,
+ *          durations in ns. Totals are recursive; an inode with several names counts once.
+ * Owner:   what is handed to a callback is valid during that call only.
+ * Errors:  scan_run() returns 0 or -errno of a failure that ends the scan (root missing, no memory,
+ *          -ECANCELED, what a sink returned). What the tree does (unreadable, vanished, moved) is data.
+ * Threads: callbacks run on the workers, named by their number; node() of a directory comes after the
+ *          listing() of it and the node() of all its children, all visible to it.
+ */
+#ifndef SCANNER_SCANNER_H
+#define SCANNER_SCANNER_H
+
+#include "scanner/base.h"
+
+#include <stdatomic.h>
+#include <sys/statvfs.h>
+
+enum scan_type {
+	SCAN_UNKNOWN,
+	SCAN_FILE,
+	SCAN_DIR,
+	SCAN_SYMLINK,
+	SCAN_FIFO,
+	SCAN_SOCKET,
+	SCAN_CHAR,
+	SCAN_BLOCK,
+};
+
+/* Why an entry or directory is not whole. The numbers are stored in the index. */
+enum scan_problem {
+	SCAN_OK,
+	SCAN_ERROR,    /* could not be read; an errno says why */
+	SCAN_VANISHED, /* was listed, then gone */
+	SCAN_CHANGED,  /* moved, replaced or seen twice while scanning */
+	SCAN_MOUNT,    /* skipped: another file system is mounted there */
+	SCAN_EXCLUDED, /* skipped: its name matches --exclude */
+	SCAN_CACHE,    /* skipped: the directory holds a CACHEDIR.TAG */
+	SCAN_AUTOMOUNT, /* skipped: an automount point, not triggered */
+};
+
+struct scan_meta {
+	uint64_t size;     /* st_size */
+	uint64_t blocks;   /* in 512-byte units */
+	uint64_t ino;      /* see multi */
+	int64_t mtime;
+	uint32_t uid, gid;
+	uint16_t mode;     /* permission bits, 07777 */
+	bool multi;        /* has several names: ino identifies the inode within the root */
+};
+
+struct scan_entry {
+	const char *name; /* raw bytes, not terminated */
+	uint16_t name_len;
+	uint8_t type;    /* enum scan_type */
+	uint8_t problem; /* enum scan_problem; then meta is empty */
+	int error;       /* errno of SCAN_ERROR */
+	struct scan_meta meta; /* empty for SCAN_DIR: its own listing holds it */
+};
+
+struct scan_totals {
+	uint64_t bytes, apparent;
+	uint64_t files, dirs, entries; /* without the directory itself */
+	uint64_t shared; /* bytes below whose inode also has a name elsewhere */
+	uint64_t errors, vanished, changed, skipped;
+	int64_t newest; /* newest mtime here and below */
+};
+
+/* What a sink keeps of a finished directory; the scanner stores it in the parent until its node(). */
+struct scan_token {
+	uint64_t word[4];
+};
+
+/* One sub-directory of a directory, in listing order. */
+struct scan_kid {
+	struct scan_token token; /* set by node() if problem == SCAN_OK */
+	uint8_t problem;         /* enum scan_problem: why it has no node */
+	int error;
+};
+
+struct scan_dirinfo {
+	const char *name; /* "" for the root */
+	size_t name_len;
+	void *parent; /* what listing() gave for the parent, NULL for the root */
+	size_t index; /* which of the parent's sub-directories this is, in listing order */
+	struct scan_meta meta;
+	uint8_t problem; /* SCAN_ERROR, SCAN_CACHE: the listing is empty or cut; else SCAN_OK */
+	int error;
+	size_t n_entries; /* listed, including those with a problem */
+	size_t n_kids;
+};
+
+/* Hands out the entries of one directory in bytewise order of their names. */
+struct scan_listing;
+/** Next entry, or false at the end. The name lives until the next call. */
+bool scan_listing_next(struct scan_listing *l, struct scan_entry *ret);
+
+/** For scan_sink.reuse(): one more entry, in any order. SCAN_DIR entries are still visited. 0 or -errno. */
+int scan_listing_add(struct scan_listing *l, const struct scan_entry *e);
+
+struct scan_sink {
+	void *ctx;
+	/** A directory was read; *ret is handed to node() and to the children's listing(). 0 or -errno. */
+	int (*listing)(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l,
+		       void **ret);
+	/** A directory and all below it is finished. Takes state back. 0 or -errno. */
+	int (*node)(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
+		    const struct scan_kid *kids, size_t n_kids, struct scan_token *ret);
+	/**
+	 * NULL, or: may the entries be taken from what is known already? Then it adds them all to l and
+	 * returns 1; 0: read the directory. Files with several names are looked at in any case.
+	 */
+	int (*reuse)(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l);
+	/** Releases the state of a directory whose node() is never called: the scan failed. */
+	void (*drop)(void *ctx, void *state);
+};
+
+enum { SCAN_ERRNO_SLOTS = 160, SCAN_THREADS_MAX = 256 };
+
+/* Counters of one scan. Calls are system calls as strace counts them, failed ones included. */
+struct scan_stats {
+	uint64_t openat, statx, getdents64, close;
+	uint64_t entries, bytes; /* seen so far, for progress; bytes not corrected for hard links */
+	uint64_t dirs;
+	uint64_t steals;
+	uint64_t by_errno[SCAN_ERRNO_SLOTS];
+	uint64_t wall_ns, user_ns, sys_ns;
+	uint64_t peak_rss_kb;
+	uint64_t readers;
+	char storage[16];          /* kind of device under the root */
+	char storage_evidence[240]; /* a sentence: how it was found out */
+};
+
+struct scan_progress {
+	struct scan_stats stats;
+	char path[4096]; /* where a worker was a moment ago, cut on the left if long */
+};
+
+struct scan_options {
+	unsigned threads; /* 0: choose */
+	char **exclude;   /* NULL or NULL-terminated globs, matched against names */
+	bool exclude_caches;
+	bool cross_mounts;
+	/** Called about five times a second from the calling thread; true stops the scan (-ECANCELED). */
+	bool (*progress)(void *ctx, const struct scan_progress *p);
+	void *progress_ctx;
+};
+
+struct scan_report {
+	char *root;               /* canonical path; free with scan_report_done() */
+	struct scan_totals totals;
+	struct scan_token token;  /* of the root, if there was a sink */
+	struct scan_stats stats;
+	struct statvfs statvfs;   /* of the root's file system when the scan began */
+	int64_t start;            /* Unix time when the scan began */
+};
+
+/** Scan the tree at path. sink may be NULL: count only. Fills *ret on success. */
+int scan_run(const char *path, const struct scan_options *options, const struct scan_sink *sink,
+	     struct scan_report *ret);
+void scan_report_done(struct scan_report *r);
+
+/** Canonical absolute path of a root, as scan_run() reports it; free it. 0 or -errno. */
+int scan_root_path(const char *path, char **ret);
+
+/** One or two words for people: "vanished", "mount point". */
+const char *scan_problem_name(unsigned problem);
+
+#endif

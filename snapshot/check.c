@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check - verifies all that is stored and says which snapshots can be trusted.
+ *
+ *     each pack: its sum, its records, every node's fingerprint (from its listing and its children's
+ *     fingerprints) and totals (from its listing and its children's totals)
+ *     each snapshot: the root's fingerprint and totals, and that everything below it was found good
+ */
+#include "snapshot/mark.h"
+
+struct checker {
+	struct snap *s;
+	struct marks bad;     /* nodes that are wrong in themselves */
+	struct marks linked;  /* nodes with multi-link files below: their sums are bounds, not equations */
+	struct marks seen;    /* per snapshot walk: found good with all below */
+	struct bytes scratch;
+	struct node_kid *kids;
+	struct snap_fingerprint *fps;
+	size_t kids_cap, fps_cap;
+	struct snap_damage *ret;
+};
+
+static int load_kids(struct checker *c, const struct snap_node *n)
+{
+	const uint8_t *p = n->kids;
+	uint64_t last = n->ref;
+	int r = base_reserve(&c->kids, &c->kids_cap, n->n_kids, sizeof(*c->kids));
+
+	if (r == 0)
+		r = base_reserve(&c->fps, &c->fps_cap, n->n_kids, sizeof(*c->fps));
+	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++) {
+		memset(&c->fps[i], 0, sizeof(c->fps[i]));
+		if (!record_next_kid(&p, n->kids_end, &last, &c->kids[i]))
+			r = -EUCLEAN;
+		else if (c->kids[i].ref)
+			r = snap_node_fingerprint(c->s, c->kids[i].ref, &c->fps[i]);
+	}
+	return r == 0 && p != n->kids_end ? -EUCLEAN : r;
+}
+
+static int check_fingerprint(struct checker *c, const struct snap_node *n)
+{
+	size_t len = (size_t)(n->end - n->kids_end);
+	struct snap_fingerprint stored, made;
+	int r = load_kids(c, n);
+
+	if (r == 0)
+		r = snap_node_fingerprint(c->s, n->ref, &stored);
+	c->scratch.len = 0;
+	if (r == 0)
+		r = bytes_reserve(&c->scratch, len + n->n_kids * sizeof(made) + FINGERPRINT_TAIL);
+	if (r < 0)
+		return r;
+	fingerprint_node(c->s->secret, &c->scratch, n->kids_end, len, c->kids, c->fps, n->n_kids,
+			 &n->totals, &made);
+	return memcmp(&stored, &made, sizeof(made)) == 0 ? 0 : -EUCLEAN;
+}
+
+static void add_problem(struct scan_totals *t, uint8_t problem)
+{
+	if (problem == SCAN_ERROR)
+		t->errors++;
+	else if (problem == SCAN_VANISHED)
+		t->vanished++;
+	else if (problem == SCAN_CHANGED)
+		t->changed++;
+	else if (problem != SCAN_OK)
+		t->skipped++;
+}
+
+static int add_kid(struct checker *c, struct scan_totals *t, uint64_t ref, bool *linked)
+{
+	struct snap_node kid;
+	int r = snap_node_get(c->s, ref, &kid);
+
+	if (r < 0)
+		return r;
+	t->bytes = size_sum(t->bytes, kid.totals.bytes);
+	t->apparent = size_sum(t->apparent, kid.totals.apparent);
+	t->files += kid.totals.files;
+	t->dirs += kid.totals.dirs + 1;
+	t->entries += kid.totals.entries + 1;
+	t->errors += kid.totals.errors;
+	t->vanished += kid.totals.vanished;
+	t->changed += kid.totals.changed;
+	t->skipped += kid.totals.skipped;
+	t->newest = MAX(t->newest, kid.totals.newest);
+	*linked = *linked || marks_has(&c->linked, ref);
+	snap_node_put(c->s, &kid);
+	return 0;
+}
+
+static int add_entry(struct checker *c, struct scan_totals *t, const struct snap_entry *e, bool *linked)
+{
+	if (e->type == SCAN_DIR && e->kid)
+		return add_kid(c, t, e->kid, linked);
+	add_problem(t, e->problem);
+	if (!snap_entry_exists(e))
+		return 0;
+	t->entries++;
+	t->files += e->type == SCAN_FILE;
+	if (e->problem)
+		return 0;
+	t->bytes = size_sum(t->bytes, e->meta.blocks * 512);
+	t->apparent = size_sum(t->apparent, e->meta.size);
+	t->newest = MAX(t->newest, e->meta.mtime);
+	*linked = *linked || e->meta.multi;
+	return 0;
+}
+
+/*
+ * A name that the kernel listed twice counts as changed without an entry of its own, so that counter may
+ * be larger than what is listed.
+ */
+static bool totals_agree(const struct scan_totals *stored, const struct scan_totals *made, bool linked)
+{
+	if (stored->files != made->files || stored->dirs != made->dirs || stored->entries != made->entries ||
+	    stored->errors != made->errors || stored->vanished != made->vanished ||
+	    stored->changed < made->changed || stored->skipped != made->skipped ||
+	    stored->newest != made->newest)
+		return false;
+	if (linked)
+		return stored->bytes <= made->bytes && stored->apparent <= made->apparent;
+	return stored->bytes == made->bytes && stored->apparent == made->apparent;
+}
+
+static int check_totals(struct checker *c, const struct snap_node *n)
+{
+	struct scan_totals t = { .bytes = n->meta.blocks * 512, .newest = n->meta.mtime };
+	struct snap_iter it;
+	bool linked = false;
+	int r = 0, more = 0;
+
+	add_problem(&t, n->problem);
+	snap_iter_init(&it, n);
+	while (r == 0 && (more = snap_iter_next(&it)) > 0)
+		r = add_entry(c, &t, &it.e, &linked);
+	if (r == 0 && more < 0)
+		r = more;
+	if (r == 0 && linked && marks_add(&c->linked, n->ref) < 0)
+		r = -ENOMEM;
+	if (r == 0 && !totals_agree(&n->totals, &t, linked))
+		r = -EUCLEAN;
+	return r;
+}
+
+/* Only what a disk or a hand can do to an index marks a node bad; the rest ends the check. */
+static bool is_damage(int r)
+{
+	return r == -EUCLEAN || r == -ESTALE;
+}
+
+/* -- one snapshot: children before parents, each node once -- */
+
+struct frame {
+	uint64_t ref;
+	bool opened;
+};
+
+struct frames {
+	struct frame *f;
+	size_t n, cap;
+};
+
+static int push_frame(struct frames *st, uint64_t ref)
+{
+	int r = base_reserve(&st->f, &st->cap, st->n + 1, sizeof(*st->f));
+
+	if (r == 0)
+		st->f[st->n++] = (struct frame){ .ref = ref };
+	return r;
+}
+
+static int open_frame(struct checker *c, struct frames *st, uint64_t ref)
+{
+	struct snap_node n;
+	int r = snap_node_get(c->s, ref, &n);
+
+	if (r < 0)
+		return r;
+	r = load_kids(c, &n);
+	for (uint64_t i = 0; r == 0 && i < n.n_kids; i++)
+		if (c->kids[i].ref && !marks_has(&c->seen, c->kids[i].ref) &&
+		    !marks_has(&c->bad, c->kids[i].ref))
+			r = push_frame(st, c->kids[i].ref);
+	snap_node_put(c->s, &n);
+	return r;
+}
+
+static int kids_good(struct checker *c, const struct snap_node *n)
+{
+	int r = load_kids(c, n);
+
+	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++)
+		if (c->kids[i].ref && marks_has(&c->bad, c->kids[i].ref))
+			r = -ESTALE;
+	return r;
+}
+
+static int close_frame(struct checker *c, uint64_t ref)
+{
+	struct snap_node n;
+	int r = snap_node_get(c->s, ref, &n);
+
+	if (r < 0)
+		return r;
+	r = kids_good(c, &n);
+	if (r == 0)
+		r = check_fingerprint(c, &n);
+	if (r == 0)
+		r = check_totals(c, &n);
+	snap_node_put(c->s, &n);
+	c->ret->nodes++;
+	return r;
+}
+
+static int mark_bad(struct checker *c, uint64_t ref)
+{
+	int r = marks_add(&c->bad, ref);
+
+	c->ret->bad_nodes += r > 0;
+	return r < 0 ? r : 0;
+}
+
+static int step(struct checker *c, struct frames *st)
+{
+	struct frame *f = &st->f[st->n - 1];
+	uint64_t ref = f->ref;
+	int r;
+
+	if (f->opened || marks_has(&c->seen, ref) || marks_has(&c->bad, ref)) {
+		bool fresh = f->opened && !marks_has(&c->seen, ref) && !marks_has(&c->bad, ref);
+
+		st->n--;
+		r = fresh ? close_frame(c, ref) : 0;
+		if (r == 0 && fresh && marks_add(&c->seen, ref) < 0)
+			r = -ENOMEM;
+	} else {
+		f->opened = true;
+		r = open_frame(c, st, ref);
+	}
+	return is_damage(r) ? mark_bad(c, ref) : r;
+}
+
+static int check_tree(struct checker *c, uint64_t root)
+{
+	struct frames st = { 0 };
+	int r = push_frame(&st, root);
+
+	while (r == 0 && st.n)
+		r = step(c, &st);
+	free(st.f);
+	return r;
+}
+
+static int root_agrees(struct checker *c, const struct snap_info *i)
+{
+	struct snap_fingerprint fp;
+	struct snap_node n;
+	int r = snap_node_get(c->s, i->ref, &n);
+
+	if (r < 0)
+		return r;
+	if (memcmp(&n.totals, &i->totals, sizeof(n.totals)) != 0)
+		r = -EUCLEAN;
+	snap_node_put(c->s, &n);
+	if (r == 0)
+		r = snap_node_fingerprint(c->s, i->ref, &fp);
+	return r == 0 && memcmp(&fp, &i->fingerprint, sizeof(fp)) != 0 ? -EUCLEAN : r;
+}
+
+static int check_snapshot(struct checker *c, const struct snap_info *i)
+{
+	int r = check_tree(c, i->ref);
+
+	if (r < 0)
+		return r;
+	r = marks_has(&c->bad, i->ref) ? -EUCLEAN : root_agrees(c, i);
+	if (r < 0 && !is_damage(r))
+		return r;
+	if (r < 0)
+		c->ret->ids[c->ret->n++] = i->id;
+	return 0;
+}
+
+/* Packs that nothing refers to are read too: damage there is damage of the medium. */
+static int check_packs(struct checker *c, void (*progress)(void *, uint64_t), void *ctx)
+{
+	sqlite3_stmt *st;
+	int rc, r = 0;
+
+	(void)pthread_mutex_lock(&c->s->lock);
+	rc = sqlite3_prepare_v2(c->s->db, "SELECT id, codec, size, sum, fps, data FROM pack", -1, &st, NULL);
+	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		struct snap_pack *p = NULL;
+
+		r = pack_decode(c->s->secret, st, &p);
+		pack_free(p);
+		c->ret->packs++;
+		c->ret->bad_packs += is_damage(r);
+		if (progress && c->ret->packs % 256 == 0)
+			progress(ctx, c->ret->packs);
+		if (r < 0 && !is_damage(r))
+			break;
+		r = 0;
+		rc = SQLITE_OK;
+	}
+	(void)sqlite3_finalize(st);
+	(void)pthread_mutex_unlock(&c->s->lock);
+	return r ? r : snap_errno(rc);
+}
+
+static int check_structure(struct snap *s)
+{
+	sqlite3_stmt *st;
+	bool ok = false;
+	int rc;
+
+	(void)pthread_mutex_lock(&s->lock);
+	rc = sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &st, NULL);
+	if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW)
+		ok = strcmp((const char *)sqlite3_column_text(st, 0), "ok") == 0;
+	(void)sqlite3_finalize(st);
+	(void)pthread_mutex_unlock(&s->lock);
+	return rc == SQLITE_ROW ? (ok ? 0 : -EUCLEAN) : snap_errno(rc);
+}
+
+int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void *ctx,
+	       struct snap_damage *ret)
+{
+	struct checker c = { .s = s, .ret = ret };
+	struct snap_list l = { 0 };
+	int structure = check_structure(s), r;
+
+	*ret = (struct snap_damage){ 0 };
+	r = is_damage(structure) ? 0 : structure;
+	if (r == 0)
+		r = snap_list_get(s, false, &l);
+	if (r == 0) {
+		ret->ids = calloc(l.n + 1, sizeof(*ret->ids));
+		r = ret->ids ? check_packs(&c, progress, ctx) : -ENOMEM;
+	}
+	for (size_t i = 0; r == 0 && i < l.n; i++)
+		r = check_snapshot(&c, &l.info[i]);
+	if (structure < 0)
+		ret->bad_packs = MAX(ret->bad_packs, 1);
+	marks_done(&c.bad);
+	marks_done(&c.linked);
+	marks_done(&c.seen);
+	free(c.scratch.p);
+	free(c.kids);
+	free(c.fps);
+	snap_list_done(&l);
+	if (r < 0)
+		snap_damage_done(ret);
+	return r;
+}
+
+void snap_damage_done(struct snap_damage *d)
+{
+	free(d->ids);
+	*d = (struct snap_damage){ 0 };
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * diff - two trees side by side; equal refs are equal trees and are passed over.
+ *
+ *     a pair of directories -> merge their listings -> pairs that differ wait on a stack
+ *                           -> what the sub-directories do not explain is the directory's own part
+ */
+#include "snapshot/internal.h"
+
+struct waiting {
+	uint64_t a, b;
+	char *path;
+	size_t len;
+};
+
+struct walk {
+	struct snap *s;
+	struct waiting *stack;
+	size_t n, cap;
+	struct snap_changes out;
+	size_t out_cap;
+};
+
+static char *join(const char *dir, size_t dir_len, const char *name, size_t len, size_t *ret_len)
+{
+	char *p = malloc(dir_len + len + 2);
+
+	if (!p)
+		return NULL;
+	memcpy(p, dir, dir_len);
+	if (dir_len && len)
+		p[dir_len++] = '/';
+	memcpy(p + dir_len, name, len);
+	p[dir_len + len] = '\0';
+	*ret_len = dir_len + len;
+	return p;
+}
+
+static int push(struct walk *w, uint64_t a, uint64_t b, const struct waiting *parent,
+		const struct snap_entry *e)
+{
+	struct waiting *at;
+	int r = base_reserve(&w->stack, &w->cap, w->n + 1, sizeof(*w->stack));
+
+	if (r < 0)
+		return r;
+	at = &w->stack[w->n];
+	*at = (struct waiting){ .a = a, .b = b };
+	at->path = parent ? join(parent->path, parent->len, e->name, e->name_len, &at->len) : strdup("");
+	if (!at->path)
+		return -ENOMEM;
+	w->n++;
+	return 0;
+}
+
+static struct snap_change difference(const struct scan_totals *a, const struct scan_totals *b)
+{
+	static const struct scan_totals none;
+
+	a = a ? a : &none;
+	b = b ? b : &none;
+	return (struct snap_change){
+		.bytes = (int64_t)(b->bytes - a->bytes),
+		.apparent = (int64_t)(b->apparent - a->apparent),
+		.files = (int64_t)(b->files - a->files),
+		.entries = (int64_t)(b->entries - a->entries),
+	};
+}
+
+static void subtract(struct snap_change *from, const struct snap_change *c)
+{
+	from->bytes -= c->bytes;
+	from->apparent -= c->apparent;
+	from->files -= c->files;
+	from->entries -= c->entries;
+}
+
+static int emit(struct walk *w, const struct snap_change *c, const char *dir, size_t dir_len,
+		const char *name, size_t len)
+{
+	struct snap_change *out;
+	int r;
+
+	if (!(c->bytes | c->apparent | c->files | c->entries))
+		return 0;
+	r = base_reserve(&w->out.c, &w->out_cap, w->out.n + 1, sizeof(*w->out.c));
+	if (r < 0)
+		return r;
+	out = &w->out.c[w->out.n];
+	*out = *c;
+	out->path = join(dir, dir_len, name, len, &out->path_len);
+	if (!out->path)
+		return -ENOMEM;
+	w->out.n++;
+	return 0;
+}
+
+/* A sub-directory that is only on one side stands for all below it. */
+static int whole(struct walk *w, const struct waiting *at, const struct snap_entry *e, bool created,
+		 struct snap_change *own)
+{
+	struct snap_change c;
+	struct snap_node n;
+	int r = snap_node_get(w->s, e->kid, &n);
+
+	if (r < 0)
+		return r;
+	c = created ? difference(NULL, &n.totals) : difference(&n.totals, NULL);
+	c.entries += created ? 1 : -1;
+	c.kind = created ? SNAP_CREATED : SNAP_DELETED;
+	snap_node_put(w->s, &n);
+	subtract(own, &c);
+	return emit(w, &c, at->path, at->len, e->name, e->name_len);
+}
+
+static int both(struct walk *w, const struct waiting *at, const struct snap_entry *e, uint64_t a, uint64_t b,
+		struct snap_change *own)
+{
+	struct snap_node na, nb;
+	struct snap_change c;
+	int r = snap_node_get(w->s, a, &na);
+
+	if (r < 0)
+		return r;
+	r = snap_node_get(w->s, b, &nb);
+	if (r == 0) {
+		c = difference(&na.totals, &nb.totals);
+		subtract(own, &c);
+		snap_node_put(w->s, &nb);
+	}
+	snap_node_put(w->s, &na);
+	return r < 0 ? r : push(w, a, b, at, e);
+}
+
+static uint64_t dir_ref(const struct snap_entry *e)
+{
+	return e->type == SCAN_DIR && snap_entry_exists(e) ? e->kid : 0;
+}
+
+static int pair(struct walk *w, const struct waiting *at, const struct snap_entry *ea,
+		const struct snap_entry *eb, struct snap_change *own)
+{
+	uint64_t a = ea ? dir_ref(ea) : 0, b = eb ? dir_ref(eb) : 0;
+	int r = 0;
+
+	if (a == b)
+		return 0;
+	if (a && b)
+		return both(w, at, ea, a, b, own);
+	if (a)
+		r = whole(w, at, ea, false, own);
+	if (r == 0 && b)
+		r = whole(w, at, eb, true, own);
+	return r;
+}
+
+static int merge(struct walk *w, const struct waiting *at, const struct snap_node *na,
+		 const struct snap_node *nb, struct snap_change *own)
+{
+	struct snap_iter a, b;
+	int r = 0, more_a, more_b;
+
+	snap_iter_init(&a, na);
+	snap_iter_init(&b, nb);
+	more_a = snap_iter_next(&a);
+	more_b = snap_iter_next(&b);
+	while (r == 0 && (more_a > 0 || more_b > 0)) {
+		int c = more_a <= 0 ? 1 : more_b <= 0 ? -1 : strcmp(a.e.name, b.e.name);
+
+		r = pair(w, at, c <= 0 ? &a.e : NULL, c >= 0 ? &b.e : NULL, own);
+		if (c <= 0)
+			more_a = snap_iter_next(&a);
+		if (c >= 0)
+			more_b = snap_iter_next(&b);
+	}
+	return r ? r : more_a < 0 ? more_a : more_b;
+}
+
+static int compare(struct walk *w, const struct waiting *at)
+{
+	struct snap_node a = { 0 }, b = { 0 };
+	struct snap_change own;
+	int r = at->a ? snap_node_get(w->s, at->a, &a) : 0;
+
+	if (r == 0 && at->b)
+		r = snap_node_get(w->s, at->b, &b);
+	if (r == 0) {
+		own = difference(&a.totals, &b.totals);
+		own.kind = !at->a ? SNAP_CREATED : !at->b ? SNAP_DELETED : SNAP_CHANGED;
+		if (at->a && at->b)
+			r = merge(w, at, &a, &b, &own);
+	}
+	if (r == 0)
+		r = emit(w, &own, at->path, at->len, "", 0);
+	snap_node_put(w->s, &a);
+	snap_node_put(w->s, &b);
+	return r;
+}
+
+static int order_changes(const void *x, const void *y)
+{
+	const struct snap_change *a = x, *b = y;
+
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? 1 : -1;
+	return strcmp(a->path, b->path);
+}
+
+int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop, struct snap_changes *ret)
+{
+	struct walk w = { .s = s };
+	int r = a == b ? 0 : push(&w, a, b, NULL, NULL);
+
+	while (r == 0 && w.n) {
+		struct waiting at = w.stack[--w.n];
+
+		r = stop && atomic_load_explicit(stop, memory_order_relaxed) ? -EINTR : compare(&w, &at);
+		free(at.path);
+	}
+	while (w.n)
+		free(w.stack[--w.n].path);
+	free(w.stack);
+	if (r < 0) {
+		snap_changes_done(&w.out);
+		return r;
+	}
+	if (w.out.n)
+		qsort(w.out.c, w.out.n, sizeof(*w.out.c), order_changes);
+	*ret = w.out;
+	return 0;
+}
+
+void snap_changes_done(struct snap_changes *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		free(c->c[i].path);
+	free(c->c);
+	*c = (struct snap_changes){ 0 };
+}
+
+int snap_path_ref(struct snap *s, uint64_t ref, const char *path, uint64_t *ret)
+{
+	while (*path) {
+		size_t len = strcspn(path, "/");
+		struct snap_entry e;
+		struct snap_node n;
+		int r = 0;
+
+		if (len) {
+			r = snap_node_get(s, ref, &n);
+			if (r < 0)
+				return r;
+			r = snap_node_find(&n, path, len, &e, NULL);
+			snap_node_put(s, &n);
+			if (r < 0)
+				return r;
+			ref = r > 0 ? dir_ref(&e) : 0;
+			if (!ref)
+				return -ENOENT;
+		}
+		path += len;
+		path += *path == '/';
+	}
+	*ret = ref;
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fingerprint - the key of a node: XXH3-128 with the index's own random secret over
+ *
+ *     listing | for each sub-directory: its fingerprint, or its problem | shared | changed | listing length
+ *
+ * The secret keeps anybody from making two different subtrees that look alike. Everything that a node
+ * stores follows from what is hashed: shared bytes depend on names elsewhere, and a name that was listed
+ * twice shows in the counter only, so they are hashed too.
+ */
+#include "snapshot/internal.h"
+
+#include <endian.h>
+#include <xxhash.h>
+
+static void put_kid_key(uint8_t *p, const struct node_kid *kid, const struct snap_fingerprint *fp)
+{
+	uint32_t error = htole32((uint32_t)kid->error);
+
+	if (kid->ref) {
+		memcpy(p, fp->b, sizeof(fp->b));
+		return;
+	}
+	memset(p, 0, sizeof(fp->b));
+	p[0] = kid->problem;
+	memcpy(p + 4, &error, sizeof(error));
+}
+
+void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing, size_t len,
+		      const struct node_kid *kids, const struct snap_fingerprint *kid_fps, size_t n_kids,
+		      const struct scan_totals *totals, struct snap_fingerprint *ret)
+{
+	uint64_t tail[FINGERPRINT_TAIL / 8] = { htole64(totals->shared), htole64(totals->changed), htole64(len) };
+	XXH128_canonical_t canonical;
+	uint8_t *p = scratch->p; /* the caller has reserved len + n_kids * 16 + FINGERPRINT_TAIL */
+
+	memcpy(p, listing, len);
+	p += len;
+	for (size_t i = 0; i < n_kids; i++, p += sizeof(kid_fps->b))
+		put_kid_key(p, &kids[i], &kid_fps[i]);
+	memcpy(p, tail, sizeof(tail));
+	p += sizeof(tail);
+	XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSecret(scratch->p, (size_t)(p - scratch->p),
+								      secret, SECRET_SIZE));
+	memcpy(ret->b, canonical.digest, sizeof(ret->b));
+}
+
+/* What a pack's row must hash to; its id is part of it, so rows cannot be exchanged. */
+uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len, const void *data,
+		  size_t len)
+{
+	uint64_t parts[3] = { htole64(id), htole64(XXH3_64bits_withSecret(fps, fps_len, secret, SECRET_SIZE)),
+			      htole64(XXH3_64bits_withSecret(data, len, secret, SECRET_SIZE)) };
+
+	return XXH3_64bits_withSecret(parts, sizeof(parts), secret, SECRET_SIZE);
+}
+
+uint64_t snap_hash(const void *p, size_t len, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(p, len, seed);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * internal - what the files of snapshot/ share. Nothing outside includes this.
+ */
+#ifndef SNAPSHOT_INTERNAL_H
+#define SNAPSHOT_INTERNAL_H
+
+#include "snapshot/snapshot.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+enum {
+	SNAP_APPLICATION_ID = 0x44546b72, /* "DTkr" */
+	SNAP_FORMAT = 1,
+	SECRET_SIZE = 192,
+	RESTART = 64,            /* entries between two that are encoded without a predecessor */
+	REF_SLOT_BITS = 12,      /* ref = pack id << 12 | slot */
+	PACK_SLOTS_MAX = 1 << REF_SLOT_BITS,
+	PACK_TARGET = 32 * 1024, /* raw bytes after which a pack is closed */
+	FP_STORED = 20,          /* fingerprint and the check of what it stands for */
+	CODEC_RAW = 0,
+	CODEC_ZSTD = 1,
+	CACHE_DEFAULT = 8 << 20,
+};
+
+/* A growing byte string. */
+struct bytes {
+	uint8_t *p;
+	size_t len, cap;
+};
+
+static inline int bytes_reserve(struct bytes *b, size_t more)
+{
+	return base_reserve(&b->p, &b->cap, b->len + more, 1);
+}
+
+int bytes_add(struct bytes *b, const void *p, size_t len);
+
+/* -- listing.c: the canonical form of a directory's entries -- */
+struct listing_encoder {
+	struct bytes *out;
+	char last[256];
+	size_t last_len, n;
+	int64_t mtime;
+	uint32_t uid, gid;
+	uint16_t mode;
+};
+
+int listing_begin(struct listing_encoder *e, struct bytes *out, const struct scan_dirinfo *dir);
+int listing_add(struct listing_encoder *e, const struct scan_entry *entry);
+/* Parse the head; returns where the entries begin, or NULL. */
+const uint8_t *listing_head(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
+
+struct restart_point {
+	uint32_t entry, kid; /* offsets in the encoded entries and kids */
+	uint64_t last_ref;
+};
+
+struct node_index {
+	struct restart_point *at;
+	size_t n, bytes;
+};
+
+struct node_index *node_index_new(const struct snap_node *n);
+void node_index_free(struct node_index *i);
+
+/* -- record.c: a node as it lies in a pack -- */
+struct node_kid {
+	uint64_t ref; /* 0: none, problem says why */
+	uint8_t problem;
+	int error;
+};
+
+int record_add(struct bytes *out, uint64_t self, const struct snap_node *n, const struct node_kid *kids,
+	       const uint8_t *listing, size_t listing_len);
+int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
+uint64_t kid_word(const struct node_kid *k);
+/* Next kid of a record; false when malformed. */
+bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref, struct node_kid *ret);
+struct node_kid kid_from_word(uint64_t word);
+/* A number that two equal nodes share: their totals and length, to check a fingerprint's promise. */
+uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids);
+
+/* -- fingerprint.c -- */
+enum { FINGERPRINT_TAIL = 24 };
+
+struct node_key {
+	struct snap_fingerprint fp;
+	uint32_t check;
+};
+
+void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing, size_t len,
+		      const struct node_kid *kids, const struct snap_fingerprint *kid_fps, size_t n_kids,
+		      const struct scan_totals *totals, struct snap_fingerprint *ret);
+uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len, const void *data,
+		  size_t len);
+
+/* -- known.c: fingerprint -> ref, for many threads -- */
+struct known;
+struct known *known_new(void);
+void known_free(struct known *k);
+/* Lock the part that holds fp; then known_find() and known_add(); then unlock. */
+void known_lock(struct known *k, const struct snap_fingerprint *fp);
+void known_unlock(struct known *k, const struct snap_fingerprint *fp);
+uint64_t known_find(struct known *k, const struct snap_fingerprint *fp, uint32_t *check);
+int known_add(struct known *k, const struct node_key *key, uint64_t ref);
+
+/* -- store.c -- */
+struct snap {
+	char *path;
+	unsigned flags;
+	uint8_t secret[SECRET_SIZE];
+	pthread_mutex_t lock; /* guards all below */
+	sqlite3 *db;
+	sqlite3_stmt *get_pack, *get_version;
+	bool in_read; /* a transaction is open */
+	bool writing; /* ... and a snap_writer owns it */
+	struct pack_cache *cache;
+};
+
+int snap_errno(int sqlite_rc);
+int store_exec(sqlite3 *db, const char *sql);
+int store_connect(const char *path, unsigned flags, sqlite3 **ret);
+/* Size of the index as this transaction sees it. */
+int store_bytes(struct snap *s, uint64_t *ret);
+int store_begin_read(struct snap *s);
+/* Take the write lock and begin a transaction; -EBUSY if somebody has it. Both take the handle's lock. */
+int store_begin_write(struct snap *s);
+/* Roll back unless it was committed. */
+void store_end_write(struct snap *s);
+
+/* -- catalog.c -- */
+int catalog_create(sqlite3 *db);
+int catalog_root(struct snap *s, const char *path, bool create, int64_t *ret);
+int catalog_add(struct snap *s, int64_t root, struct snap_info *i);
+int catalog_latest(struct snap *s, int64_t root, uint64_t *ref, int64_t *time);
+
+/* -- cache.c -- */
+struct pack_cache *cache_new(void);
+void cache_free(struct pack_cache *c);
+/* The stored fingerprint of a node. */
+int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret);
+
+struct snap_pack {
+	uint64_t id;
+	uint8_t *data;
+	uint32_t *offset; /* n + 1 */
+	uint8_t *fps;     /* n * FP_STORED */
+	struct node_index **index;
+	size_t n, bytes;
+	unsigned pins;                    /* snap.lock */
+	struct snap_pack *hash_next;      /* snap.lock */
+	struct snap_pack *newer, *older;  /* snap.lock */
+};
+
+uint64_t cache_virtual_id(struct snap *s);
+void cache_add_virtual(struct snap *s, struct snap_pack *p);
+int pack_decode(const uint8_t *secret, sqlite3_stmt *row, struct snap_pack **ret);
+void pack_free(struct snap_pack *p);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record - a node as it lies in a pack: totals, attributes, refs of the sub-directories, the listing.
+ *
+ * Refs are written as differences: sub-directories are stored shortly before their parent, so most take
+ * two bytes. A sub-directory without a node (vanished, skipped) has its problem in that place.
+ */
+#include "snapshot/internal.h"
+
+#include <xxhash.h>
+
+enum {
+	R_LISTABLE = 1,
+	R_OWNER = 2,
+	R_COUNTERS = 4, /* errors, vanished, changed, skipped follow */
+	R_SHARED = 8,
+	HEAD_MAX = 16 * VARINT_MAX,
+};
+
+/* Low bit clear: a ref. Low bit set: a problem and its errno. */
+uint64_t kid_word(const struct node_kid *k)
+{
+	return k->ref ? k->ref << 1 : (uint64_t)k->error << 9 | (uint64_t)k->problem << 1 | 1;
+}
+
+struct node_kid kid_from_word(uint64_t word)
+{
+	if (!(word & 1))
+		return (struct node_kid){ .ref = word >> 1 };
+	return (struct node_kid){ .problem = (uint8_t)(word >> 1), .error = (int)(word >> 9 & 0xffff) };
+}
+
+static uint8_t *put_kid(uint8_t *p, uint64_t *last, const struct node_kid *k)
+{
+	if (!k->ref)
+		return varint_put(p, kid_word(k));
+	p = varint_put(p, zigzag((int64_t)(k->ref - *last)) << 1);
+	*last = k->ref;
+	return p;
+}
+
+bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref, struct node_kid *ret)
+{
+	uint64_t word = 0;
+
+	*p = varint_get(*p, end, &word);
+	if (!*p)
+		return false;
+	if (word & 1) {
+		*ret = kid_from_word(word);
+		return ret->problem != SCAN_OK;
+	}
+	*ret = (struct node_kid){ .ref = *last_ref + (uint64_t)unzigzag(word >> 1) };
+	*last_ref = ret->ref;
+	return ret->ref != 0;
+}
+
+static uint8_t *put_head(uint8_t *p, const struct snap_node *n)
+{
+	const struct scan_totals *t = &n->totals;
+	uint8_t *flags = p++;
+
+	*flags = (uint8_t)((n->world_listable ? R_LISTABLE : 0) | (n->single_owner ? R_OWNER : 0));
+	p = varint_put(p, t->bytes);
+	p = varint_put(p, t->apparent);
+	p = varint_put(p, t->files);
+	p = varint_put(p, t->dirs);
+	p = varint_put(p, t->entries);
+	p = varint_put(p, zigzag(t->newest));
+	if (t->errors | t->vanished | t->changed | t->skipped) {
+		*flags |= R_COUNTERS;
+		p = varint_put(p, t->errors);
+		p = varint_put(p, t->vanished);
+		p = varint_put(p, t->changed);
+		p = varint_put(p, t->skipped);
+	}
+	if (t->shared) {
+		*flags |= R_SHARED;
+		p = varint_put(p, t->shared);
+	}
+	p = varint_put(p, n->n_entries);
+	return varint_put(p, n->n_kids);
+}
+
+/* Append a node. self is the ref it gets. The listing is the canonical one. */
+int record_add(struct bytes *out, uint64_t self, const struct snap_node *n, const struct node_kid *kids,
+	       const uint8_t *listing, size_t listing_len)
+{
+	uint64_t last = self;
+	uint8_t *p, *kids_at;
+	size_t kids_len;
+	int r = bytes_reserve(out, HEAD_MAX + n->n_kids * VARINT_MAX + VARINT_MAX + listing_len);
+
+	if (r < 0)
+		return r;
+	p = put_head(out->p + out->len, n);
+	/* The length of the kids comes before them; leave room for the longest, then close the gap. */
+	kids_at = p + VARINT_MAX;
+	for (size_t i = 0; i < n->n_kids; i++)
+		kids_at = put_kid(kids_at, &last, &kids[i]);
+	kids_len = (size_t)(kids_at - (p + VARINT_MAX));
+	kids_at = p + VARINT_MAX;
+	p = varint_put(p, kids_len);
+	memmove(p, kids_at, kids_len);
+	p += kids_len;
+	if (listing_len)
+		memcpy(p, listing, listing_len);
+	out->len = (size_t)(p + listing_len - out->p);
+	return 0;
+}
+
+static const uint8_t *get_head(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
+{
+	struct scan_totals *t = &ret->totals;
+	uint64_t newest = 0;
+	uint8_t flags;
+
+	if (p == end)
+		return NULL;
+	flags = *p++;
+	ret->world_listable = flags & R_LISTABLE;
+	ret->single_owner = flags & R_OWNER;
+	p = varint_get(p, end, &t->bytes);
+	p = varint_get(p, end, &t->apparent);
+	p = varint_get(p, end, &t->files);
+	p = varint_get(p, end, &t->dirs);
+	p = varint_get(p, end, &t->entries);
+	p = varint_get(p, end, &newest);
+	t->newest = unzigzag(newest);
+	if (flags & R_COUNTERS) {
+		p = varint_get(p, end, &t->errors);
+		p = varint_get(p, end, &t->vanished);
+		p = varint_get(p, end, &t->changed);
+		p = varint_get(p, end, &t->skipped);
+	}
+	if (flags & R_SHARED)
+		p = varint_get(p, end, &t->shared);
+	p = varint_get(p, end, &ret->n_entries);
+	return varint_get(p, end, &ret->n_kids);
+}
+
+/* Parse one record; ret->ref is set by the caller. 0 or -EUCLEAN. */
+int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
+{
+	uint64_t kids_len = 0;
+
+	p = get_head(p, end, ret);
+	p = varint_get(p, end, &kids_len);
+	if (!p || kids_len > (size_t)(end - p) || ret->n_kids > ret->n_entries || ret->n_kids > kids_len)
+		return -EUCLEAN;
+	ret->kids = p;
+	ret->kids_end = p + kids_len;
+	p = listing_head(ret->kids_end, end, ret);
+	/* Each entry takes at least three bytes. */
+	if (!p || ret->n_entries > (size_t)(end - p) / 3)
+		return -EUCLEAN;
+	ret->entries = p;
+	ret->end = end;
+	return 0;
+}
+
+uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids)
+{
+	uint64_t v[] = { t->bytes,  t->apparent, t->files,	       t->dirs,	    t->entries,	 t->shared,
+			 t->errors, t->vanished, t->changed, t->skipped, (uint64_t)t->newest, listing_len,
+			 n_kids };
+
+	return (uint32_t)XXH3_64bits(v, sizeof(v));
+}

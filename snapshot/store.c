@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store - opens the index file: who may, which format, how SQLite is set up.
+ *
+ * One connection per handle, used under the handle's lock. Reads happen inside a transaction that stays
+ * open until snap_release(): single reads outside of one cost five times as much.
+ */
+#include "snapshot/internal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+enum { BUSY_MS = 5000 };
+
+int snap_errno(int sqlite_rc)
+{
+	switch (sqlite_rc & 0xff) {
+	case SQLITE_OK:
+	case SQLITE_ROW:
+	case SQLITE_DONE:
+		return 0;
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return -EBUSY;
+	case SQLITE_FULL:
+		return -ENOSPC;
+	case SQLITE_NOTADB:
+		return -EMEDIUMTYPE;
+	case SQLITE_PERM:
+	case SQLITE_AUTH:
+	case SQLITE_CANTOPEN:
+		return -EACCES;
+	case SQLITE_READONLY:
+		return -EROFS;
+	case SQLITE_TOOBIG:
+		return -EFBIG;
+	case SQLITE_IOERR:
+		return -EIO;
+	default: /* CORRUPT, and a schema or value that we did not write */
+		return -EUCLEAN;
+	}
+}
+
+const char *snap_strerror(int error)
+{
+	switch (-error) {
+	case EBUSY:
+		return "another process is writing to it";
+	case ENOSPC:
+		return "no space left on its device";
+	case EMEDIUMTYPE:
+		return "not a DiskTracker index";
+	case EPROTONOSUPPORT:
+		return "written by a newer version of DiskTracker";
+	case EUCLEAN:
+		return "damaged";
+	case EROFS:
+		return "it cannot be written";
+	case EPERM:
+		return "owned or writable by somebody else; refused";
+	default:
+		return strerror(-error);
+	}
+}
+
+int store_exec(sqlite3 *db, const char *sql)
+{
+	return snap_errno(sqlite3_exec(db, sql, NULL, NULL, NULL));
+}
+
+static int pragma_int(sqlite3 *db, const char *sql, int64_t *ret)
+{
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(st);
+	if (rc == SQLITE_ROW)
+		*ret = sqlite3_column_int64(st, 0);
+	(void)sqlite3_finalize(st);
+	return rc == SQLITE_ROW ? 0 : rc == SQLITE_DONE ? -EUCLEAN : snap_errno(rc);
+}
+
+static int make_parents(const char *path)
+{
+	AUTO(base_free) char *dir = strdup(path);
+	char *slash = dir ? strrchr(dir, '/') : NULL;
+
+	if (!dir)
+		return -ENOMEM;
+	if (!slash || slash == dir)
+		return 0;
+	*slash = '\0';
+	for (char *p = strchr(dir + 1, '/');; p = strchr(p + 1, '/')) {
+		bool last = !p;
+
+		if (p)
+			*p = '\0';
+		if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+			return -errno;
+		if (last)
+			return 0;
+		*p = '/';
+	}
+}
+
+/* As root, an index that somebody else could have prepared is not opened. */
+static int check_owner(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(st.st_mode))
+		return -EMEDIUMTYPE;
+	if (geteuid() == 0 && (st.st_uid != 0 || st.st_mode & 022))
+		return -EPERM;
+	return 0;
+}
+
+static int create_file(const char *path)
+{
+	int fd, r = make_parents(path);
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	(void)fchmod(fd, 0600);
+	base_close(fd);
+	return 0;
+}
+
+/* sqlite3_open_v2() takes special characters only percent-encoded in a URI. */
+static char *immutable_uri(const char *path)
+{
+	char *uri = malloc(strlen(path) * 3 + 32), *p = uri;
+
+	if (!uri)
+		return NULL;
+	p += sprintf(p, "file:");
+	for (; *path; path++)
+		p += strchr("?#%", *path) ? sprintf(p, "%%%02X", (unsigned char)*path) :
+					    sprintf(p, "%c", *path);
+	(void)sprintf(p, "?immutable=1");
+	return uri;
+}
+
+static int try_open(const char *path, int flags, sqlite3 **ret)
+{
+	sqlite3 *db = NULL;
+	int64_t version;
+	int rc = sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL), r;
+
+	if (rc == SQLITE_OK)
+		(void)sqlite3_busy_timeout(db, BUSY_MS);
+	r = rc == SQLITE_OK ? pragma_int(db, "PRAGMA schema_version", &version) : snap_errno(rc);
+	if (r < 0) {
+		(void)sqlite3_close(db);
+		return r;
+	}
+	*ret = db;
+	return 0;
+}
+
+/*
+ * On a read-only medium a file in WAL mode opens only as immutable, and that is right only if no log is
+ * left beside it: it would be ignored, and the newest snapshots with it.
+ */
+static int open_read_only(const char *path, sqlite3 **ret)
+{
+	AUTO(base_free) char *wal = NULL, *uri = NULL;
+	struct stat st;
+	int r = try_open(path, SQLITE_OPEN_READONLY, ret);
+
+	if (r != -EACCES && r != -EROFS)
+		return r;
+	if (asprintf(&wal, "%s-wal", path) < 0)
+		return -ENOMEM;
+	if (stat(wal, &st) == 0 && st.st_size > 0)
+		return r;
+	uri = immutable_uri(path);
+	return uri ? try_open(uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret) : -ENOMEM;
+}
+
+static int set_up(sqlite3 *db, unsigned flags)
+{
+	int keep_log = 1;
+	int r = store_exec(db, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
+			       "PRAGMA cache_size=-2048; PRAGMA temp_store=MEMORY;");
+
+	(void)sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	if (r < 0 || !(flags & SNAP_WRITE))
+		return r;
+	/* An empty log file left in place spares its directory a sync at each snapshot. */
+	(void)sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
+	return store_exec(db, "PRAGMA secure_delete=OFF; PRAGMA synchronous=FULL;"
+			      "PRAGMA journal_size_limit=4194304; PRAGMA foreign_keys=ON;");
+}
+
+int store_connect(const char *path, unsigned flags, sqlite3 **ret)
+{
+	int r = flags & SNAP_WRITE ? create_file(path) : 0;
+
+	if (r == 0)
+		r = check_owner(path);
+	if (r == 0 && access(path, flags & SNAP_WRITE ? R_OK | W_OK : R_OK) < 0)
+		r = -errno;
+	if (r < 0)
+		return r;
+	r = flags & SNAP_WRITE ? try_open(path, SQLITE_OPEN_READWRITE, ret) : open_read_only(path, ret);
+	if (r < 0)
+		return r;
+	r = set_up(*ret, flags);
+	if (r < 0) {
+		(void)sqlite3_close(*ret);
+		*ret = NULL;
+	}
+	return r;
+}
+
+static int store_secret(sqlite3 *db)
+{
+	uint8_t secret[SECRET_SIZE];
+	sqlite3_stmt *st;
+	int rc;
+
+	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
+		return -EIO;
+	rc = sqlite3_prepare_v2(db, "INSERT INTO meta VALUES ('next_pack', 1), ('secret', ?)", -1, &st, NULL);
+	if (rc == SQLITE_OK) {
+		(void)sqlite3_bind_blob(st, 1, secret, sizeof(secret), SQLITE_STATIC);
+		rc = sqlite3_step(st);
+	}
+	(void)sqlite3_finalize(st);
+	return snap_errno(rc);
+}
+
+static int create_tables(sqlite3 *db)
+{
+	char *sql = sqlite3_mprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;"
+				    "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+				    "CREATE TABLE root(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);"
+				    "CREATE TABLE pack(id INTEGER PRIMARY KEY, codec INT, size INT, sum INT,"
+				    " fps BLOB, data BLOB);",
+				    SNAP_APPLICATION_ID, SNAP_FORMAT);
+	int r = sql ? store_exec(db, sql) : -ENOMEM;
+
+	sqlite3_free(sql);
+	if (r == 0)
+		r = catalog_create(db);
+	return r == 0 ? store_secret(db) : r;
+}
+
+static int is_empty(sqlite3 *db, bool *ret)
+{
+	int64_t objects = 0;
+	int r = pragma_int(db, "SELECT count(*) FROM sqlite_schema", &objects);
+
+	*ret = objects == 0;
+	return r;
+}
+
+static int sync_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
+
+	if (fd < 0 || fdatasync(fd) < 0)
+		r = -errno;
+	base_close(fd);
+	return r;
+}
+
+/*
+ * A new file gets its tables in one transaction, so a killed process leaves it empty or whole. There is
+ * nothing to lose yet, so it is made durable once at the end rather than at each step.
+ */
+static int create_index(sqlite3 *db, const char *path)
+{
+	bool empty;
+	int r = store_exec(db, "PRAGMA synchronous=OFF; PRAGMA page_size=4096;"
+			       "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;");
+
+	if (r == 0)
+		r = is_empty(db, &empty); /* another process may have been faster */
+	if (r == 0 && empty)
+		r = create_tables(db);
+	if (r == 0)
+		r = store_exec(db, "COMMIT");
+	if (r < 0 && !sqlite3_get_autocommit(db))
+		(void)store_exec(db, "ROLLBACK");
+	if (r == 0)
+		r = store_exec(db, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA synchronous=FULL;");
+	return r == 0 ? sync_file(path) : r;
+}
+
+static int check_format(sqlite3 *db)
+{
+	int64_t id = 0, version = 0;
+	int r = pragma_int(db, "PRAGMA application_id", &id);
+
+	if (r == 0)
+		r = pragma_int(db, "PRAGMA user_version", &version);
+	if (r < 0)
+		return r;
+	if (id != SNAP_APPLICATION_ID)
+		return -EMEDIUMTYPE;
+	if (version > SNAP_FORMAT)
+		return -EPROTONOSUPPORT;
+	return version == SNAP_FORMAT ? 0 : -EUCLEAN;
+}
+
+static int load_secret(struct snap *s)
+{
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='secret'", -1, &st, NULL);
+	int r = snap_errno(rc);
+
+	if (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW &&
+	    sqlite3_column_bytes(st, 0) == SECRET_SIZE)
+		memcpy(s->secret, sqlite3_column_blob(st, 0), SECRET_SIZE);
+	else
+		r = r ? r : -EUCLEAN;
+	(void)sqlite3_finalize(st);
+	return r;
+}
+
+static int prepare(struct snap *s)
+{
+	int rc = sqlite3_prepare_v3(s->db,
+				    "SELECT id, codec, size, sum, fps, data FROM pack WHERE id=?", -1,
+				    SQLITE_PREPARE_PERSISTENT, &s->get_pack, NULL);
+
+	return snap_errno(rc);
+}
+
+int snap_open(const char *path, unsigned flags, struct snap **ret)
+{
+	AUTO(snap_close) struct snap *s = calloc(1, sizeof(*s));
+	bool empty = false;
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	(void)pthread_mutex_init(&s->lock, NULL);
+	s->flags = flags;
+	s->path = strdup(path);
+	s->cache = cache_new();
+	if (!s->path || !s->cache)
+		return -ENOMEM;
+	r = store_connect(path, flags, &s->db);
+	if (r == 0)
+		r = is_empty(s->db, &empty);
+	if (r == 0 && empty)
+		r = flags & SNAP_WRITE ? create_index(s->db, path) : -EMEDIUMTYPE;
+	if (r == 0)
+		r = check_format(s->db);
+	if (r == 0)
+		r = load_secret(s);
+	if (r == 0)
+		r = prepare(s);
+	if (r < 0)
+		return r;
+	*ret = TAKE(s);
+	return 0;
+}
+
+void snap_close(struct snap *s)
+{
+	if (!s)
+		return;
+	(void)sqlite3_finalize(s->get_pack);
+	(void)sqlite3_finalize(s->get_version);
+	(void)sqlite3_close(s->db);
+	cache_free(s->cache);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s->path);
+	free(s);
+}
+
+const char *snap_path(const struct snap *s)
+{
+	return s->path;
+}
+
+uint64_t snap_file_bytes(const struct snap *s)
+{
+	AUTO(base_free) char *wal = NULL;
+	struct stat st;
+	uint64_t n = stat(s->path, &st) == 0 ? (uint64_t)st.st_size : 0;
+
+	if (asprintf(&wal, "%s-wal", s->path) >= 0 && stat(wal, &st) == 0)
+		n += (uint64_t)st.st_size;
+	return n;
+}
+
+int store_bytes(struct snap *s, uint64_t *ret)
+{
+	int64_t pages = 0, size = 0;
+	int r = pragma_int(s->db, "PRAGMA page_count", &pages);
+
+	if (r == 0)
+		r = pragma_int(s->db, "PRAGMA page_size", &size);
+	*ret = (uint64_t)(pages * size);
+	return r;
+}
+
+/* Call with the lock held. */
+int store_begin_read(struct snap *s)
+{
+	int r = 0;
+
+	if (!s->in_read) {
+		r = store_exec(s->db, "BEGIN");
+		s->in_read = r == 0;
+	}
+	return r;
+}
+
+int store_begin_write(struct snap *s)
+{
+	int r = -EBUSY;
+
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->in_read && !s->writing) {
+		(void)store_exec(s->db, "COMMIT");
+		s->in_read = false;
+	}
+	if (!s->writing) {
+		(void)sqlite3_busy_timeout(s->db, 0);
+		r = store_exec(s->db, "BEGIN IMMEDIATE");
+		(void)sqlite3_busy_timeout(s->db, BUSY_MS);
+	}
+	if (r == 0)
+		s->in_read = s->writing = true;
+	(void)pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+void store_end_write(struct snap *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->writing) {
+		if (!sqlite3_get_autocommit(s->db))
+			(void)store_exec(s->db, "ROLLBACK");
+		s->in_read = s->writing = false;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void snap_release(struct snap *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->in_read && !s->writing) {
+		(void)store_exec(s->db, "COMMIT");
+		s->in_read = false;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+int snap_data_version(struct snap *s, uint64_t *ret)
+{
+	int rc = SQLITE_OK;
+
+	snap_release(s);
+	(void)pthread_mutex_lock(&s->lock);
+	if (!s->get_version)
+		rc = sqlite3_prepare_v3(s->db, "PRAGMA data_version", -1, SQLITE_PREPARE_PERSISTENT,
+					&s->get_version, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(s->get_version);
+	if (rc == SQLITE_ROW)
+		*ret = (uint64_t)sqlite3_column_int64(s->get_version, 0);
+	(void)sqlite3_reset(s->get_version);
+	(void)pthread_mutex_unlock(&s->lock);
+	return rc == SQLITE_ROW ? 0 : snap_errno(rc);
+}
+
+int snap_default_path(char **ret)
+{
+	const char *env = getenv("DISKTRACKER_INDEX"), *state = getenv("XDG_STATE_HOME");
+	const char *home = getenv("HOME");
+	int n;
+
+	if (env && *env)
+		n = asprintf(ret, "%s", env);
+	else if (geteuid() == 0)
+		n = asprintf(ret, "/var/lib/disktracker/index.db");
+	else if (state && *state == '/')
+		n = asprintf(ret, "%s/disktracker/index.db", state);
+	else if (home && *home)
+		n = asprintf(ret, "%s/.local/state/disktracker/index.db", home);
+	else
+		return -ENOENT;
+	return n < 0 ? -ENOMEM : 0;
+}

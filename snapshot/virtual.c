@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * virtual - directories that no scan has seen: those that lead from the top of a view to its roots, and
+ * a scanned directory with another root mounted in it. They are packs of one node that live in memory.
+ */
+#include "snapshot/internal.h"
+
+struct making {
+	struct listing_encoder enc;
+	struct bytes listing, record;
+	struct node_kid *kids;
+	size_t n_kids, kids_cap;
+};
+
+static int add_kid(struct making *m, const struct node_kid *kid)
+{
+	int r = base_reserve(&m->kids, &m->kids_cap, m->n_kids + 1, sizeof(*m->kids));
+
+	if (r == 0)
+		m->kids[m->n_kids++] = *kid;
+	return r;
+}
+
+static int add_own(struct making *m, const char *name, uint64_t ref)
+{
+	struct scan_entry e = { .name = name, .name_len = (uint16_t)strlen(name), .type = SCAN_DIR };
+	struct node_kid kid = { .ref = ref };
+	int r = listing_add(&m->enc, &e);
+
+	return r == 0 ? add_kid(m, &kid) : r;
+}
+
+/* An entry of the base. Problems of a kid are in its word, not in the listing. */
+static int add_copied(struct making *m, const struct snap_entry *from)
+{
+	struct scan_entry e = { .name = from->name,
+				.name_len = from->name_len,
+				.type = from->type,
+				.problem = from->problem,
+				.error = from->error,
+				.meta = from->meta };
+	struct node_kid kid = { from->kid, from->problem, from->error };
+	int r;
+
+	if (from->type == SCAN_DIR)
+		e.problem = 0, e.error = 0;
+	r = listing_add(&m->enc, &e);
+	return r == 0 && from->type == SCAN_DIR ? add_kid(m, &kid) : r;
+}
+
+static int merge(struct making *m, const struct snap_virtual *v)
+{
+	struct snap_iter it;
+	size_t i = 0;
+	int r = 0, more = 0;
+
+	if (v->base) {
+		snap_iter_init(&it, v->base);
+		more = snap_iter_next(&it);
+	}
+	while (r == 0 && (more > 0 || i < v->n)) {
+		int c = more <= 0 ? 1 : i == v->n ? -1 : strcmp(it.e.name, v->names[i]);
+
+		if (c == 0) { /* a place where something is mounted: the view shows what */
+			more = snap_iter_next(&it);
+		} else if (c < 0) {
+			r = add_copied(m, &it.e);
+			more = snap_iter_next(&it);
+		} else {
+			r = add_own(m, v->names[i], v->refs[i]);
+			i++;
+		}
+	}
+	return r < 0 ? r : more < 0 ? more : 0;
+}
+
+static int make_record(struct making *m, const struct snap_virtual *v, uint64_t self)
+{
+	struct scan_dirinfo info = { .meta = v->base ? v->base->meta : v->meta };
+	struct snap_node n = { .totals = v->base ? v->base->totals : v->totals };
+	int r = listing_begin(&m->enc, &m->listing, &info);
+
+	if (r == 0)
+		r = merge(m, v);
+	if (r < 0)
+		return r;
+	n.n_entries = m->enc.n;
+	n.n_kids = m->n_kids;
+	return record_add(&m->record, self, &n, m->kids, m->listing.p, m->listing.len);
+}
+
+static struct snap_pack *make_pack(struct making *m)
+{
+	struct snap_pack *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->n = 1;
+	p->offset = calloc(2, sizeof(*p->offset));
+	p->index = calloc(2, sizeof(struct node_index *));
+	p->fps = calloc(1, FP_STORED);
+	p->bytes = sizeof(*p) + m->record.len + FP_STORED + 24;
+	p->data = TAKE(m->record.p);
+	if (p->offset && p->index && p->fps) {
+		p->offset[1] = (uint32_t)m->record.len;
+		return p;
+	}
+	pack_free(p);
+	return NULL;
+}
+
+int snap_virtual_add(struct snap *s, const struct snap_virtual *v, uint64_t *ret)
+{
+	struct making m = { 0 };
+	uint64_t id = cache_virtual_id(s);
+	struct snap_pack *p;
+	int r = make_record(&m, v, id << REF_SLOT_BITS);
+
+	p = r == 0 ? make_pack(&m) : NULL;
+	if (r == 0 && !p)
+		r = -ENOMEM;
+	if (r == 0) {
+		p->id = id;
+		cache_add_virtual(s, p);
+		*ret = id << REF_SLOT_BITS;
+	}
+	free(m.listing.p);
+	free(m.record.p);
+	free(m.kids);
+	return r;
+}

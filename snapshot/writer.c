@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * writer - turns what a scan reports into nodes, packs and one snapshot, in one transaction.
+ *
+ *     listing(): encode the entries; beside the previous snapshot, drop them at once if unchanged
+ *     node():    unchanged with all below? take the old ref; else fingerprint, known already? else
+ *                append to the worker's own pack -> when full: compress, insert
+ *     commit:    last packs, snapshot row, COMMIT (durable), fold the log back
+ *
+ * Workers share the table of known fingerprints and, a few times a second, the connection.
+ */
+#include "snapshot/internal.h"
+
+#include <zstd.h>
+
+enum { ZSTD_LEVEL = 1, CLOCK_TICK = 2 };
+
+enum token_word { T_REF, T_FP0, T_FP1, T_FLAGS };
+enum token_flags { T_LISTABLE = 1, T_OWNER = 2 };
+
+struct state { /* of a directory between its listing() and its node() */
+	uint8_t *listing; /* NULL if the previous listing is the same */
+	size_t listing_len;
+	uint64_t n_entries;
+	struct scan_meta meta;
+	bool single_owner; /* the entries right here are the directory's owner's */
+	bool same;	   /* as previous */
+	bool has_previous;
+	struct snap_node previous; /* pinned */
+	uint64_t *previous_kids;   /* if same: refs by index */
+};
+
+struct builder { /* a worker's pack in the making */
+	uint64_t id;
+	struct bytes data, lens, fps, scratch, packed;
+	struct node_kid *kids;
+	struct snap_fingerprint *kid_fps;
+	size_t kids_cap, fps_cap;
+	size_t n;
+	ZSTD_CCtx *zstd;
+};
+
+struct snap_writer {
+	struct snap *s;
+	char *root;
+	int64_t root_id;
+	enum snap_mode mode;
+	uint64_t previous; /* root node to walk beside, 0 if none */
+	int64_t trusted_until; /* --quick: directories changed later than this are read */
+	struct scan_sink sink;
+	sqlite3_stmt *insert; /* s->lock */
+	_Atomic uint64_t next_pack, nodes_written, listings_written;
+	pthread_mutex_t known_lock;
+	struct known *_Atomic known; /* set once, under known_lock */
+	struct builder *_Atomic builder[SCAN_THREADS_MAX];
+};
+
+static void state_free(struct snap_writer *w, struct state *st)
+{
+	if (!st)
+		return;
+	if (st->has_previous)
+		snap_node_put(w->s, &st->previous);
+	free(st->previous_kids);
+	free(st->listing);
+	free(st);
+}
+
+static struct builder *builder_of(struct snap_writer *w, unsigned worker)
+{
+	struct builder *b = atomic_load_explicit(&w->builder[worker], memory_order_relaxed);
+
+	if (b)
+		return b;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return NULL;
+	b->zstd = ZSTD_createCCtx();
+	b->id = atomic_fetch_add(&w->next_pack, 1);
+	atomic_store(&w->builder[worker], b);
+	return b;
+}
+
+static void builder_free(struct builder *b)
+{
+	if (!b)
+		return;
+	(void)ZSTD_freeCCtx(b->zstd);
+	free(b->data.p);
+	free(b->lens.p);
+	free(b->fps.p);
+	free(b->scratch.p);
+	free(b->packed.p);
+	free(b->kids);
+	free(b->kid_fps);
+	free(b);
+}
+
+/* -- listing() ------------------------------------------------------------------------------- */
+
+static int encode(struct builder *b, const struct scan_dirinfo *dir, struct scan_listing *l,
+		  struct state *st)
+{
+	struct listing_encoder enc;
+	struct scan_entry e;
+	int r;
+
+	b->scratch.len = 0;
+	r = listing_begin(&enc, &b->scratch, dir);
+	st->single_owner = true;
+	while (r == 0 && scan_listing_next(l, &e)) {
+		r = listing_add(&enc, &e);
+		if (e.type != SCAN_DIR && !e.problem && e.meta.uid != dir->meta.uid)
+			st->single_owner = false;
+	}
+	st->n_entries = enc.n;
+	st->listing_len = b->scratch.len;
+	return r;
+}
+
+static uint64_t previous_ref(struct snap_writer *w, const struct scan_dirinfo *dir)
+{
+	const struct state *parent = dir->parent;
+	struct snap_entry e;
+
+	if (!parent)
+		return w->previous;
+	if (parent->same)
+		return parent->previous_kids ? parent->previous_kids[dir->index] : 0;
+	if (!parent->has_previous ||
+	    snap_node_find(&parent->previous, dir->name, dir->name_len, &e, NULL) <= 0)
+		return 0;
+	return e.kid;
+}
+
+static int decode_kids(struct state *st)
+{
+	const uint8_t *p = st->previous.kids;
+	uint64_t last = st->previous.ref;
+	struct node_kid kid;
+
+	if (st->previous.n_kids == 0)
+		return 0;
+	st->previous_kids = calloc(st->previous.n_kids, sizeof(*st->previous_kids));
+	if (!st->previous_kids)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < st->previous.n_kids; i++) {
+		if (!record_next_kid(&p, st->previous.kids_end, &last, &kid))
+			return -EUCLEAN;
+		st->previous_kids[i] = kid.ref;
+	}
+	return 0;
+}
+
+/* Find the directory in the previous snapshot and see whether its listing is still the same. */
+static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *dir, struct builder *b,
+			    struct state *st)
+{
+	uint64_t ref = previous_ref(w, dir);
+	size_t old_len;
+	int r;
+
+	if (!ref)
+		return 0;
+	r = snap_node_get(w->s, ref, &st->previous);
+	if (r < 0)
+		return r;
+	st->has_previous = true;
+	old_len = (size_t)(st->previous.end - st->previous.kids_end);
+	st->same = old_len == b->scratch.len && memcmp(st->previous.kids_end, b->scratch.p, old_len) == 0;
+	return st->same ? decode_kids(st) : 0;
+}
+
+static int keep_listing(struct builder *b, struct state *st)
+{
+	st->listing = malloc(b->scratch.len);
+	if (!st->listing)
+		return -ENOMEM;
+	memcpy(st->listing, b->scratch.p, b->scratch.len);
+	return 0;
+}
+
+/* -- reuse(): --quick takes the entries of a directory whose time of modification is as before -------- */
+
+static int add_known(struct scan_listing *l, const struct snap_node *n)
+{
+	struct snap_iter it;
+	int r;
+
+	snap_iter_init(&it, n);
+	while ((r = snap_iter_next(&it)) > 0) {
+		struct scan_entry e = { .name = it.e.name,
+					.name_len = it.e.name_len,
+					.type = it.e.type,
+					.meta = it.e.meta };
+
+		if (it.e.type != SCAN_DIR) {
+			e.problem = it.e.problem;
+			e.error = it.e.error;
+		}
+		r = scan_listing_add(l, &e);
+		if (r < 0)
+			break;
+	}
+	return r < 0 ? r : 1;
+}
+
+/* What was not whole is read again. */
+static bool is_trusted(const struct snap_writer *w, const struct snap_node *n, const struct scan_meta *now)
+{
+	const struct scan_totals *t = &n->totals;
+
+	return n->meta.mtime == now->mtime && now->mtime < w->trusted_until && !n->problem &&
+	       !(t->errors | t->vanished | t->changed);
+}
+
+static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l)
+{
+	struct snap_writer *w = ctx;
+	uint64_t ref = previous_ref(w, dir);
+	struct snap_node n;
+	int r;
+
+	(void)worker;
+	if (!ref)
+		return 0;
+	r = snap_node_get(w->s, ref, &n);
+	if (r < 0)
+		return r;
+	if (is_trusted(w, &n, &dir->meta))
+		r = add_known(l, &n);
+	snap_node_put(w->s, &n);
+	return r;
+}
+
+static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l,
+			void **ret)
+{
+	struct snap_writer *w = ctx;
+	struct builder *b = builder_of(w, worker);
+	struct state *st = calloc(1, sizeof(*st));
+	int r = b && st ? encode(b, dir, l, st) : -ENOMEM;
+
+	if (r == 0 && w->previous)
+		r = compare_previous(w, dir, b, st);
+	if (r == 0 && !st->same)
+		r = keep_listing(b, st);
+	if (r < 0) {
+		state_free(w, st);
+		return r;
+	}
+	st->meta = dir->meta;
+	*ret = st;
+	return 0;
+}
+
+/* -- packs ----------------------------------------------------------------------------------- */
+
+static int compress(struct builder *b, const void **data, size_t *len, int *codec)
+{
+	size_t bound = ZSTD_compressBound(b->scratch.len), n;
+
+	*data = b->scratch.p;
+	*len = b->scratch.len;
+	*codec = CODEC_RAW;
+	if (!b->zstd)
+		return 0;
+	b->packed.len = 0;
+	if (bytes_reserve(&b->packed, bound) < 0)
+		return -ENOMEM;
+	n = ZSTD_compressCCtx(b->zstd, b->packed.p, b->packed.cap, b->scratch.p, b->scratch.len, ZSTD_LEVEL);
+	if (ZSTD_isError(n) || n >= b->scratch.len)
+		return 0;
+	*data = b->packed.p;
+	*len = n;
+	*codec = CODEC_ZSTD;
+	return 0;
+}
+
+static int assemble(struct builder *b)
+{
+	uint8_t head[VARINT_MAX];
+	int r;
+
+	b->scratch.len = 0;
+	r = bytes_add(&b->scratch, head, (size_t)(varint_put(head, b->n) - head));
+	if (r == 0)
+		r = bytes_add(&b->scratch, b->lens.p, b->lens.len);
+	return r == 0 ? bytes_add(&b->scratch, b->data.p, b->data.len) : r;
+}
+
+static int insert_pack(struct snap_writer *w, struct builder *b, const void *data, size_t len, int codec)
+{
+	uint64_t sum = pack_sum(w->s->secret, b->id, b->fps.p, b->fps.len, data, len);
+	int rc;
+
+	(void)pthread_mutex_lock(&w->s->lock);
+	if (sqlite3_get_autocommit(w->s->db)) { /* another worker's failure has rolled all back */
+		(void)pthread_mutex_unlock(&w->s->lock);
+		return -EIO;
+	}
+	(void)sqlite3_bind_int64(w->insert, 1, (int64_t)b->id);
+	(void)sqlite3_bind_int(w->insert, 2, codec);
+	(void)sqlite3_bind_int64(w->insert, 3, (int64_t)b->scratch.len);
+	(void)sqlite3_bind_int64(w->insert, 4, (int64_t)sum);
+	(void)sqlite3_bind_blob64(w->insert, 5, b->fps.p, b->fps.len, SQLITE_STATIC);
+	(void)sqlite3_bind_blob64(w->insert, 6, data, len, SQLITE_STATIC);
+	rc = sqlite3_step(w->insert);
+	(void)sqlite3_reset(w->insert);
+	(void)sqlite3_clear_bindings(w->insert);
+	(void)pthread_mutex_unlock(&w->s->lock);
+	return snap_errno(rc);
+}
+
+static int flush_pack(struct snap_writer *w, struct builder *b)
+{
+	const void *data;
+	size_t len;
+	int codec, r;
+
+	if (b->n == 0)
+		return 0;
+	r = assemble(b);
+	if (r == 0)
+		r = compress(b, &data, &len, &codec);
+	if (r == 0)
+		r = insert_pack(w, b, data, len, codec);
+	b->data.len = b->lens.len = b->fps.len = 0;
+	b->n = 0;
+	b->id = atomic_fetch_add(&w->next_pack, 1);
+	return r;
+}
+
+/* -- node() ---------------------------------------------------------------------------------- */
+
+static int load_known(struct snap_writer *w, struct known *k)
+{
+	static const uint8_t empty[FP_STORED];
+	sqlite3_stmt *st;
+	int rc, r = 0;
+
+	(void)pthread_mutex_lock(&w->s->lock);
+	rc = sqlite3_prepare_v2(w->s->db, "SELECT id, fps FROM pack", -1, &st, NULL);
+	while (r == 0 && snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		uint64_t id = (uint64_t)sqlite3_column_int64(st, 0);
+		const uint8_t *p = sqlite3_column_blob(st, 1);
+		size_t n = (size_t)sqlite3_column_bytes(st, 1) / FP_STORED;
+
+		for (size_t i = 0; r == 0 && i < n; i++, p += FP_STORED) {
+			struct node_key key;
+
+			memcpy(key.fp.b, p, sizeof(key.fp.b));
+			memcpy(&key.check, p + sizeof(key.fp.b), sizeof(key.check));
+			if (memcmp(p, empty, sizeof(empty)) == 0) /* a slot that prune emptied */
+				continue;
+			r = known_add(k, &key, id << REF_SLOT_BITS | i);
+		}
+	}
+	(void)sqlite3_finalize(st);
+	(void)pthread_mutex_unlock(&w->s->lock);
+	return r ? r : snap_errno(rc);
+}
+
+/* The table of known fingerprints is only filled once something new has to be stored. */
+static int get_known(struct snap_writer *w, struct known **ret)
+{
+	struct known *k = atomic_load(&w->known);
+	int r = 0;
+
+	if (k) {
+		*ret = k;
+		return 0;
+	}
+	(void)pthread_mutex_lock(&w->known_lock);
+	k = atomic_load(&w->known);
+	if (!k) {
+		k = known_new();
+		r = k ? load_known(w, k) : -ENOMEM;
+		if (r < 0) {
+			known_free(k);
+			k = NULL;
+		}
+		atomic_store(&w->known, k);
+	}
+	(void)pthread_mutex_unlock(&w->known_lock);
+	*ret = k;
+	return r;
+}
+
+static int append(struct snap_writer *w, struct builder *b, const struct snap_node *n,
+		  const struct node_key *key, const uint8_t *listing, size_t len)
+{
+	uint8_t head[VARINT_MAX];
+	size_t before = b->data.len;
+	int r = record_add(&b->data, n->ref, n, b->kids, listing, len);
+
+	if (r == 0)
+		r = bytes_add(&b->lens, head, (size_t)(varint_put(head, b->data.len - before) - head));
+	if (r == 0)
+		r = bytes_add(&b->fps, key->fp.b, sizeof(key->fp.b));
+	if (r == 0)
+		r = bytes_add(&b->fps, &key->check, sizeof(key->check));
+	if (r < 0)
+		return r;
+	b->n++;
+	atomic_fetch_add_explicit(&w->nodes_written, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&w->listings_written, 1, memory_order_relaxed);
+	return 0;
+}
+
+/* Store the node unless its fingerprint is known; n->ref becomes its ref. */
+static int store_node(struct snap_writer *w, struct builder *b, struct snap_node *n,
+		      const struct node_key *key, const uint8_t *listing, size_t len)
+{
+	struct known *k;
+	uint32_t check = 0;
+	int r = get_known(w, &k);
+
+	if (r < 0)
+		return r;
+	if (b->n == PACK_SLOTS_MAX || b->data.len >= PACK_TARGET) {
+		r = flush_pack(w, b);
+		if (r < 0)
+			return r;
+	}
+	known_lock(k, &key->fp);
+	n->ref = known_find(k, &key->fp, &check);
+	if (n->ref) {
+		r = check == key->check ? 0 : -EUCLEAN;
+	} else {
+		n->ref = b->id << REF_SLOT_BITS | b->n;
+		r = append(w, b, n, key, listing, len);
+		if (r == 0)
+			r = known_add(k, key, n->ref);
+	}
+	known_unlock(k, &key->fp);
+	return r;
+}
+
+static int take_kids(struct builder *b, const struct scan_kid *kids, size_t n)
+{
+	int r = base_reserve(&b->kids, &b->kids_cap, n, sizeof(*b->kids));
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		b->kids[i] = (struct node_kid){ kids[i].problem ? 0 : kids[i].token.word[T_REF],
+						kids[i].problem, kids[i].error };
+	return r;
+}
+
+/* Unchanged kids come without a fingerprint: read it from where they are stored. */
+static int take_kid_fps(struct snap_writer *w, struct builder *b, const struct scan_kid *kids, size_t n)
+{
+	int r = base_reserve(&b->kid_fps, &b->fps_cap, n, sizeof(*b->kid_fps));
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const uint64_t *word = kids[i].token.word;
+
+		if (word[T_FP0] | word[T_FP1] || kids[i].problem)
+			memcpy(b->kid_fps[i].b, &word[T_FP0], sizeof(b->kid_fps[i].b));
+		else
+			r = snap_node_fingerprint(w->s, word[T_REF], &b->kid_fps[i]);
+	}
+	return r;
+}
+
+static bool kids_unchanged(const struct builder *b, const struct state *st, size_t n)
+{
+	const uint8_t *p = st->previous.kids;
+	uint64_t last = st->previous.ref;
+	struct node_kid old;
+
+	if (n != st->previous.n_kids)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (!record_next_kid(&p, st->previous.kids_end, &last, &old))
+			return false;
+		if (kid_word(&old) != kid_word(&b->kids[i]))
+			return false;
+	}
+	return true;
+}
+
+static void set_attributes(struct snap_node *n, const struct state *st, const struct scan_kid *kids,
+			   size_t n_kids)
+{
+	n->world_listable = (st->meta.mode & 05) == 05;
+	n->single_owner = st->single_owner;
+	for (size_t i = 0; i < n_kids; i++) {
+		uint64_t flags = kids[i].token.word[T_FLAGS];
+
+		if (kids[i].problem)
+			continue;
+		n->world_listable = n->world_listable && flags & T_LISTABLE;
+		n->single_owner = n->single_owner && flags & T_OWNER && flags >> 32 == st->meta.uid;
+	}
+}
+
+static int write_node(struct snap_writer *w, struct builder *b, struct state *st, struct snap_node *n,
+		      const struct scan_kid *kids, struct node_key *key)
+{
+	const uint8_t *listing = st->same ? st->previous.kids_end : st->listing;
+	size_t len = st->listing_len;
+	int r = take_kid_fps(w, b, kids, n->n_kids);
+
+	b->scratch.len = 0;
+	if (r == 0)
+		r = bytes_reserve(&b->scratch, len + n->n_kids * sizeof(key->fp) + FINGERPRINT_TAIL);
+	if (r < 0)
+		return r;
+	fingerprint_node(w->s->secret, &b->scratch, listing, len, b->kids, b->kid_fps, n->n_kids,
+			 &n->totals, &key->fp);
+	key->check = record_check(&n->totals, len, n->n_kids);
+	return store_node(w, b, n, key, listing, len);
+}
+
+static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
+		     const struct scan_kid *kids, size_t n_kids, struct scan_token *ret)
+{
+	struct snap_writer *w = ctx;
+	struct state *st = state;
+	struct builder *b = builder_of(w, worker);
+	struct snap_node n = { .totals = *totals, .n_kids = n_kids, .n_entries = st->n_entries };
+	struct node_key key = { 0 };
+	int r = b ? take_kids(b, kids, n_kids) : -ENOMEM;
+
+	set_attributes(&n, st, kids, n_kids);
+	if (r == 0 && st->same && kids_unchanged(b, st, n_kids) &&
+	    memcmp(&st->previous.totals, totals, sizeof(*totals)) == 0)
+		n.ref = st->previous.ref;
+	else if (r == 0)
+		r = write_node(w, b, st, &n, kids, &key);
+	ret->word[T_REF] = n.ref;
+	memcpy(&ret->word[T_FP0], key.fp.b, sizeof(key.fp.b));
+	ret->word[T_FLAGS] = (n.world_listable ? T_LISTABLE : 0) | (n.single_owner ? T_OWNER : 0) |
+			     (uint64_t)st->meta.uid << 32;
+	state_free(w, st);
+	return r;
+}
+
+static void sink_drop(void *ctx, void *state)
+{
+	state_free(ctx, state);
+}
+
+/* -- begin, commit, abort -------------------------------------------------------------------- */
+
+/* Pack ids are never used again, since a process that shows a pruned snapshot may still know them. */
+static int first_free_pack(struct snap *s, uint64_t *ret)
+{
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='next_pack'", -1, &st, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(st);
+	if (rc == SQLITE_ROW)
+		*ret = (uint64_t)sqlite3_column_int64(st, 0);
+	(void)sqlite3_finalize(st);
+	return rc == SQLITE_ROW && *ret ? 0 : rc == SQLITE_ROW || rc == SQLITE_DONE ? -EUCLEAN : snap_errno(rc);
+}
+
+static int store_next_pack(struct snap_writer *w)
+{
+	sqlite3_stmt *st;
+	int rc;
+
+	if (atomic_load(&w->nodes_written) == 0)
+		return 0;
+	rc = sqlite3_prepare_v2(w->s->db, "UPDATE meta SET value=? WHERE key='next_pack'", -1, &st, NULL);
+	if (rc == SQLITE_OK) {
+		(void)sqlite3_bind_int64(st, 1, (int64_t)atomic_load(&w->next_pack));
+		rc = sqlite3_step(st);
+	}
+	(void)sqlite3_finalize(st);
+	return snap_errno(rc);
+}
+
+static int begin_locked(struct snap_writer *w)
+{
+	struct snap *s = w->s;
+	uint64_t next = 1;
+	int64_t time = 0;
+	int r = first_free_pack(s, &next);
+
+	atomic_init(&w->next_pack, next);
+	if (r == 0)
+		r = catalog_root(s, w->root, true, &w->root_id);
+	if (r == 0 && w->mode != SNAP_COLD)
+		r = catalog_latest(s, w->root_id, &w->previous, &time);
+	if (r == -ENOENT)
+		r = 0;
+	if (!w->previous)
+		w->mode = SNAP_COLD;
+	/* What changed within a tick of the clock before that scan may have changed again unseen. */
+	w->trusted_until = time - CLOCK_TICK;
+	if (w->mode == SNAP_QUICK)
+		w->sink.reuse = sink_reuse;
+	if (r == 0)
+		r = snap_errno(sqlite3_prepare_v3(s->db, "INSERT INTO pack VALUES (?, ?, ?, ?, ?, ?)", -1,
+						  SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
+	return r;
+}
+
+int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode, struct snap_writer **ret)
+{
+	struct snap_writer *w = calloc(1, sizeof(*w));
+	int r = w ? store_begin_write(s) : -ENOMEM;
+
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	w->s = s;
+	w->mode = mode;
+	w->sink = (struct scan_sink){ .ctx = w,
+				      .listing = sink_listing,
+				      .node = sink_node,
+				      .drop = sink_drop };
+	(void)pthread_mutex_init(&w->known_lock, NULL);
+	w->root = strdup(root);
+	(void)pthread_mutex_lock(&s->lock);
+	r = w->root ? begin_locked(w) : -ENOMEM;
+	(void)pthread_mutex_unlock(&s->lock);
+	if (r < 0)
+		snap_write_abort(w);
+	else
+		*ret = w;
+	return r;
+}
+
+const struct scan_sink *snap_write_sink(struct snap_writer *w)
+{
+	return &w->sink;
+}
+
+void snap_write_abort(struct snap_writer *w)
+{
+	if (!w)
+		return;
+	(void)pthread_mutex_lock(&w->s->lock);
+	(void)sqlite3_finalize(w->insert);
+	(void)pthread_mutex_unlock(&w->s->lock);
+	store_end_write(w->s);
+	for (size_t i = 0; i < SCAN_THREADS_MAX; i++)
+		builder_free(atomic_load(&w->builder[i]));
+	known_free(atomic_load(&w->known));
+	(void)pthread_mutex_destroy(&w->known_lock);
+	free(w->root);
+	free(w);
+}
+
+static int fill_info(struct snap_writer *w, const struct scan_report *report, struct snap_info *i)
+{
+	uint64_t ref = report->token.word[T_REF];
+
+	*i = (struct snap_info){
+		.time = report->start,
+		.mode = w->mode,
+		.complete = report->totals.errors == 0,
+		.ref = ref,
+		.totals = report->totals,
+		.stats = report->stats,
+		.statvfs = report->statvfs,
+		.nodes_written = atomic_load(&w->nodes_written),
+		.listings_written = atomic_load(&w->listings_written),
+	};
+	memcpy(i->fingerprint.b, &report->token.word[T_FP0], sizeof(i->fingerprint.b));
+	i->root = strdup(w->root);
+	if (!i->root)
+		return -ENOMEM;
+	return report->token.word[T_FP0] | report->token.word[T_FP1] ?
+		       0 :
+		       snap_node_fingerprint(w->s, ref, &i->fingerprint);
+}
+
+static int commit_locked(struct snap_writer *w, struct snap_info *i)
+{
+	struct snap *s = w->s;
+	int r = store_bytes(s, &i->index_bytes);
+
+	if (r == 0)
+		r = store_next_pack(w);
+	if (r == 0)
+		r = catalog_add(s, w->root_id, i);
+	if (r == 0)
+		r = store_exec(s->db, "COMMIT");
+	if (r < 0)
+		return r;
+	s->in_read = s->writing = false;
+	/* Fold the log back; readers may hold it, then a later snapshot does. */
+	(void)sqlite3_busy_timeout(s->db, 0);
+	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	(void)sqlite3_busy_timeout(s->db, 5000);
+	return 0;
+}
+
+int snap_write_commit(struct snap_writer *w, const struct scan_report *report, struct snap_info *ret)
+{
+	struct snap_info info = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < SCAN_THREADS_MAX; i++) {
+		struct builder *b = atomic_load(&w->builder[i]);
+
+		if (b)
+			r = flush_pack(w, b);
+	}
+	if (r == 0)
+		r = fill_info(w, report, &info);
+	if (r == 0) {
+		(void)pthread_mutex_lock(&w->s->lock);
+		r = commit_locked(w, &info);
+		(void)pthread_mutex_unlock(&w->s->lock);
+	}
+	if (r < 0)
+		snap_info_done(&info);
+	else
+		*ret = info;
+	snap_write_abort(w);
+	return r;
+}

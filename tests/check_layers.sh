@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# check_layers.sh - fails when an include points upward, reaches behind a public header or skips a module.
+#
+#     tools/  bench/     Each folder knows those below it, by <module>/<module>.h only; scanner/base.h and
+#        fs/             scanner/arena.h are for everybody. bench/ does without fs/. Tests may know everything.
+#     snapshot/           Includes are written from the root: "snapshot/snapshot.h".
+#     scanner/            A library stays in the module that it belongs to.
+set -eu
+
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+declare -A below=(
+	[scanner]=''
+	[snapshot]='scanner'
+	[fs]='scanner snapshot'
+	[tools]='scanner snapshot fs'
+	[bench]='scanner snapshot'
+)
+declare -A home=(
+	[sqlite3.h]=snapshot
+	[xxhash.h]=snapshot
+	[zstd.h]=snapshot
+	# bench/ has minimal FUSE programs to compare with
+	[fuse_lowlevel.h]='fs bench'
+	[fuse.h]='fs bench'
+)
+bad=0
+
+complain()
+{
+	echo "$1: $2"
+	bad=1
+}
+
+# check_quoted FILE FOLDER INCLUDED
+check_quoted()
+{
+	local to=${3%%/*}
+
+	case $3 in
+	config.h | version.h) return ;; # made by the build
+	*..*) complain "$1" "write \"$3\" from the root" && return ;;
+	*/*) ;;
+	*) complain "$1" "write \"$3\" from the root: \"$2/$3\"" && return ;;
+	esac
+	[ "$to" != "$2" ] || return 0
+	case " ${below[$2]} " in
+	*" $to "*) ;;
+	*) complain "$1" "$2/ must not know $to/ (\"$3\")" && return ;;
+	esac
+	case $3 in
+	"$to/$to.h" | scanner/base.h | scanner/arena.h) ;;
+	*) complain "$1" "\"$3\" is private to $to/: include \"$to/$to.h\"" ;;
+	esac
+}
+
+# check_angled FILE FOLDER INCLUDED
+check_angled()
+{
+	local owners=${home[${3##*/}]-}
+
+	case " $owners " in
+	'  ' | *" $2 "*) ;;
+	*) complain "$1" "<$3> is for $owners only" ;;
+	esac
+}
+
+files=0
+for folder in "${!below[@]}"; do
+	[ -d "$folder" ] || continue
+	while IFS= read -r file; do
+		files=$((files + 1))
+		while read -r mark name; do
+			case $mark in
+			q) check_quoted "$file" "$folder" "$name" ;;
+			a) check_angled "$file" "$folder" "$name" ;;
+			esac
+		done < <(sed -nE 's/^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*/q \1/p; s/^[ \t]*#[ \t]*include[ \t]*<([^>]+)>.*/a \1/p' "$file")
+	done < <(find "$folder" -name '*.[ch]')
+done
+[ $files -gt 0 ] || complain . 'no source file found'
+exit $bad
