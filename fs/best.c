@@ -141,12 +141,12 @@ static uint64_t bound_of(enum best_what what, const struct scan_totals *t)
 }
 
 /* Queue a sub-directory if something in it may be among the best. */
-static int add_dir(struct search *s, const struct open_dir *parent, const struct snap_entry *e,
-		   uint64_t *largest_child)
+static int add_dir(struct search *s, const struct open_dir *parent, const struct snap_node *n,
+		   const struct snap_entry *e, uint64_t *largest_child)
 {
 	struct snap_node kid;
 	uint64_t bound;
-	int r = snap_node_get(s->d->s, e->kid, &kid);
+	int r = snap_kid_get(s->d->s, n, e->kid, &kid);
 
 	if (r < 0)
 		return r;
@@ -158,14 +158,14 @@ static int add_dir(struct search *s, const struct open_dir *parent, const struct
 	return heap_push(s, bound, e->kid, parent->path, parent->len, e->name, e->name_len);
 }
 
-static int look_at(struct search *s, const struct open_dir *o, const struct snap_entry *e,
-		   uint64_t *largest_child, uint64_t *present)
+static int look_at(struct search *s, const struct open_dir *o, const struct snap_node *n,
+		   const struct snap_entry *e, uint64_t *largest_child, uint64_t *present)
 {
 	if (!snap_entry_exists(e))
 		return 0;
 	++*present;
 	if (e->type == SCAN_DIR && e->kid)
-		return add_dir(s, o, e, largest_child);
+		return add_dir(s, o, n, e, largest_child);
 	if (s->what != BEST_FILES || e->type != SCAN_FILE)
 		return 0;
 	return add_result(s, e->meta.blocks * 512, e->meta.multi ? e->meta.ino : 0, o->path, o->len,
@@ -187,7 +187,7 @@ static int open_one(struct search *s, const struct open_dir *o, bool is_start)
 		if (it.e.ordinal % 1024 == 0 && usage_is_stopped(s->d))
 			r = -EINTR;
 		else
-			r = look_at(s, o, &it.e, &largest_child, &present);
+			r = look_at(s, o, &n, &it.e, &largest_child, &present);
 	}
 	if (r == 0 && more < 0)
 		r = more;

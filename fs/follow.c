@@ -149,6 +149,30 @@ static int collect(struct fs *fs, const struct gen *old, const struct gen *now, 
 	return r;
 }
 
+/*
+ * The old generation cannot be read any more (pruned, or damaged): look for every known directory by its
+ * path in the new one.
+ */
+static int resolve_all(struct fs *fs, const struct gen *old, const struct gen *now, struct changes *all)
+{
+	struct row row;
+	uint64_t ref;
+	int r = 0;
+
+	(void)old;
+	all->n = 0;
+	for (uint32_t i = 1; r == 0 && i < fs->view.rows.used; i++) {
+		if (!rows_get(&fs->view.rows, i, &row) || row.fixed)
+			continue;
+		r = view_ref(&fs->view, now, i, &ref);
+		if (r == -ENOENT)
+			ref = 0;
+		if (r == 0 || r == -ENOENT)
+			r = add_change(all, i, 0, ref);
+	}
+	return r;
+}
+
 /* With the rows locked for writing. */
 static void apply(struct fs *fs, struct changes *all)
 {
@@ -174,16 +198,17 @@ static uint64_t asof_texts(void)
 	return mask;
 }
 
-static int collect_asof(struct fs *fs, struct changes *ret)
+static int collect_asof(struct fs *fs, uint32_t number, struct changes *ret)
 {
 	struct rows *t = &fs->view.rows;
-	uint64_t mask = asof_texts();
+	/* Generations are not kept for ever, but the kernel may keep a name for long. */
+	uint64_t mask = number % (GENS_KEPT / 2) == 0 ? UINT64_MAX : asof_texts();
 	int r = 0;
 
 	for (uint32_t i = 1; r == 0 && i < t->used; i++) {
 		struct row *row = rows_at(t, i);
 
-		if (!row->ino || !(row->texts & mask))
+		if (!row->ino || row->fixed || !(row->texts & mask))
 			continue;
 		r = add_change(ret, i, row->ref, row->ref);
 		if (r == 0) {
@@ -219,7 +244,9 @@ static void tell_texts(struct fs *fs, const struct change *c)
 	for (size_t i = 0; i < n_usage_files; i++) {
 		if (!(c->texts >> MIN(i, 63) & 1))
 			continue;
-		tell_name(fs, node_id_pack(&id), usage_files[i].name);
+		id.virt = usage_file_dir((uint8_t)i);
+		usage_file_name((uint8_t)i, name);
+		tell_name(fs, node_id_pack(&id), name);
 		if (!usage_files[i].twin)
 			continue;
 		usage_file_name((uint8_t)(i | V_TWIN), name);
@@ -253,9 +280,19 @@ static void tell_entries(struct fs *fs, const struct change *c)
 	pair_close(&p);
 }
 
+static bool is_stopping(struct fs *fs)
+{
+	bool stop;
+
+	(void)pthread_mutex_lock(&fs->stop_lock);
+	stop = fs->stopping;
+	(void)pthread_mutex_unlock(&fs->stop_lock);
+	return stop;
+}
+
 static void tell_all(struct fs *fs, const struct changes *changed, const struct changes *asof)
 {
-	for (size_t i = 0; i < changed->n; i++) {
+	for (size_t i = 0; i < changed->n && !is_stopping(fs); i++) {
 		tell_inode(fs, changed->c[i].row);
 		tell_texts(fs, &changed->c[i]);
 		tell_entries(fs, &changed->c[i]);
@@ -264,13 +301,26 @@ static void tell_all(struct fs *fs, const struct changes *changed, const struct 
 		tell_texts(fs, &asof->c[i]);
 }
 
+/* Forget every name below the top: what was there is not known. */
+static void tell_top(struct fs *fs)
+{
+	struct gen *g = view_now(&fs->view);
+	struct change all = { .row = ROW_TOP, .old = g->top_ref };
+
+	tell_entries(fs, &all);
+	gen_put(&fs->view, g);
+}
+
 /* -- one new snapshot ------------------------------------------------------------------------ */
 
 /*
  * Lookups go on while the trees are compared, and each may make a row that the comparison missed. Then
  * it is done again, now with everything in the cache; the last time with lookups waiting.
  */
-static int switch_to(struct fs *fs, struct gen *g, struct changes *changed, struct changes *asof)
+typedef int collect_fn(struct fs *fs, const struct gen *old, const struct gen *now, struct changes *all);
+
+static int switch_to(struct fs *fs, struct gen *g, collect_fn *find, struct changes *changed,
+		     struct changes *asof)
 {
 	struct rows *t = &fs->view.rows;
 	struct gen *old = atomic_load(&fs->view.now);
@@ -281,7 +331,7 @@ static int switch_to(struct fs *fs, struct gen *g, struct changes *changed, stru
 		(void)pthread_rwlock_rdlock(&t->lock);
 		created = t->created;
 		(void)pthread_rwlock_unlock(&t->lock);
-		r = collect(fs, old, g, changed);
+		r = find(fs, old, g, changed);
 		if (r < 0)
 			return r;
 		(void)pthread_rwlock_wrlock(&t->lock);
@@ -293,7 +343,7 @@ static int switch_to(struct fs *fs, struct gen *g, struct changes *changed, stru
 	if (t->created != created) { /* still held: nothing can be made now, so this time it is complete */
 		(void)pthread_rwlock_unlock(&t->lock);
 		(void)pthread_rwlock_wrlock(&fs->requests);
-		r = collect(fs, old, g, changed);
+		r = find(fs, old, g, changed);
 		(void)pthread_rwlock_wrlock(&t->lock);
 		(void)pthread_rwlock_unlock(&fs->requests);
 		if (r < 0) {
@@ -302,37 +352,41 @@ static int switch_to(struct fs *fs, struct gen *g, struct changes *changed, stru
 		}
 	}
 	apply(fs, changed);
-	r = collect_asof(fs, asof);
 	view_publish(&fs->view, g);
+	r = collect_asof(fs, g->number, asof);
 	(void)pthread_rwlock_unlock(&t->lock);
 	return r;
 }
 
-static void follow(struct fs *fs)
+static int follow(struct fs *fs)
 {
 	struct changes changed = { 0 }, asof = { 0 };
+	bool unknown = false;
 	struct gen *g;
 	int r = view_load(&fs->view, &g);
 
-	if (r < 0) {
-		fs_say(fs, "follow the index", r);
-		return;
+	if (r < 0 || !g)
+		return r;
+	r = switch_to(fs, g, collect, &changed, &asof);
+	if ((r == -ESTALE || r == -EUCLEAN) && atomic_load(&fs->view.now) != g) {
+		unknown = true;
+		r = switch_to(fs, g, resolve_all, &changed, &asof);
 	}
-	if (!g)
-		return;
-	r = switch_to(fs, g, &changed, &asof);
 	if (r < 0 && atomic_load(&fs->view.now) != g) {
 		gen_put(&fs->view, g);
-		fs_say(fs, "follow the index", r);
 	} else {
+		r = 0;
 		/* Requests that saw the old generation have answered once this lock was had. */
 		(void)pthread_rwlock_wrlock(&fs->requests);
 		(void)pthread_rwlock_unlock(&fs->requests);
 		atomic_fetch_add(&fs->snapshots_seen, 1);
 		tell_all(fs, &changed, &asof);
+		if (unknown)
+			tell_top(fs);
 	}
 	free(changed.c);
 	free(asof.c);
+	return r;
 }
 
 static bool wait_a_while(struct fs *fs)
@@ -360,12 +414,14 @@ static void *follower_main(void *arg)
 
 	while (wait_a_while(fs)) {
 		r = snap_data_version(fs->s, &version);
-		if (r < 0)
-			fs_say(fs, "follow the index", r);
-		if (r < 0 || version == seen)
+		if (r == 0 && version == seen)
 			continue;
-		follow(fs);
-		seen = version;
+		if (r == 0)
+			r = follow(fs);
+		if (r == 0)
+			seen = version;
+		else
+			fs_say(fs, "cannot follow the", r);
 	}
 	return NULL;
 }
@@ -386,4 +442,5 @@ void follow_stop(struct fs *fs)
 	(void)pthread_mutex_unlock(&fs->stop_lock);
 	if (fs->following)
 		(void)pthread_join(fs->follower, NULL);
+	fs->following = false;
 }

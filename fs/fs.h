@@ -20,6 +20,7 @@ struct fs_options {
 	const char *mountpoint; /* absolute */
 	const char *fuse_options; /* comma-separated generic mount options, or NULL */
 	size_t cache_bytes;     /* for nodes; 0: default */
+	int64_t every;          /* seconds between scans that the mount runs itself; 0: none */
 	bool foreground;
 	bool show_usage; /* list .usage everywhere */
 	bool xattr;      /* answer user.disktracker.* and ceph.dir.* */

@@ -4,8 +4,11 @@
  *
  *     view.c         generations: which snapshots are shown now; path -> node
  *     rows.c         the directories the kernel knows, by number
- *     usage_files.c  the table of virtual files; render_*.c make their text
- *     texts.c        finished texts, and the threads that make slow ones
+ *     names.c        real names that give way to virtual ones
+ *     usage_files.c  the table of virtual files; render_*.c make their text, best.c finds what is greatest
+ *     live.c         the files in .telemetry
+ *     texts.c        finished texts
+ *     jobs.c         the threads that make slow ones
  *     ops.c          the FUSE requests
  *     follow.c       notices new snapshots and tells the kernel
  *     mount.c        the session
@@ -30,6 +33,10 @@ enum virtual_kind {
 	V_LIVE = 0x60,     /* + number of a telemetry file */
 	V_USAGE = 0x70,    /* the directory .usage */
 	V_TELEMETRY = 0x71, /* the directory .telemetry */
+	V_GROWTH = 0x72,    /* the directory .usage/growth */
+	V_AT = 0x73,        /* the directory .usage/at */
+	V_GROWN = 0x74,     /* the directory .growth at the top */
+	V_WINDOW = 0x78,    /* + number of a window: the way into a tree of growth */
 };
 
 struct node_id {
@@ -62,7 +69,30 @@ struct row {
 	uint32_t parent;
 	uint32_t refs; /* lookups by the kernel and rows below */
 	uint32_t next; /* in its bucket, or free list */
+	uint32_t fixed; /* 0, or in a tree that never changes: kind and snapshot */
 };
+
+/* Trees beside the present one. */
+enum fixed_tree {
+	FIXED_NONE,
+	FIXED_AT = 1,     /* as it was: the id is a snapshot */
+	FIXED_GROWTH = 2, /* what changed: the id is a window */
+};
+
+static inline uint32_t fixed_make(enum fixed_tree kind, int64_t id)
+{
+	return (uint32_t)kind << 30 | (uint32_t)(id & ((1 << 30) - 1));
+}
+
+static inline enum fixed_tree fixed_kind(uint32_t fixed)
+{
+	return (enum fixed_tree)(fixed >> 30);
+}
+
+static inline int64_t fixed_id(uint32_t fixed)
+{
+	return fixed & ((1 << 30) - 1);
+}
 
 struct rows {
 	pthread_rwlock_t lock; /* guards all */
@@ -80,7 +110,7 @@ bool rows_get(struct rows *t, uint32_t row, struct row *ret);
  * The row of a child, made if need be, with one more lookup. 0: no memory. ROW_RETRY: *now is no longer
  * seen, the generation that ref was found in; look again.
  */
-uint32_t rows_lookup(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref,
+uint32_t rows_lookup(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref, uint32_t fixed,
 		     struct gen *const _Atomic *now, const struct gen *seen);
 /* One more lookup of something in a row; text >= 0 notes which virtual file. */
 bool rows_hold(struct rows *t, uint32_t row, int text);
@@ -90,15 +120,14 @@ struct row *rows_at(const struct rows *t, uint32_t row);
 uint32_t rows_find(const struct rows *t, uint64_t ino);
 
 /* -- view.c -- */
-struct gen_root {
-	struct snap_info info;
-	uint64_t ino; /* of its path */
-};
-
 struct gen { /* what is shown between two snapshots; never changes */
 	uint32_t number;
 	struct snap_list list; /* newest of each root shown */
+	struct snap_list all;  /* all snapshots */
+	pthread_mutex_t lock;  /* guards what is made on demand: growth, virtuals */
+	uint64_t growth[8];    /* per window: top of the tree of growth, 0: not made yet */
 	uint64_t *root_ino;    /* per root */
+	bool *hidden;          /* per root: an outer root has a newer snapshot of the same directory */
 	uint64_t top_ref;
 	uint64_t *virtuals; /* made for this generation */
 	size_t n_virtuals;
@@ -128,15 +157,17 @@ int view_load(struct view *v, struct gen **ret);
 void view_publish(struct view *v, struct gen *g);
 /* The node of a row in a generation. -ENOENT if it is not there. */
 int view_node(struct view *v, const struct gen *g, uint32_t row, struct snap_node *ret);
+int view_ref(struct view *v, const struct gen *g, uint32_t row, uint64_t *ret);
 /* The path of a row below the top, without leading slash; "" for the top. */
 int view_path(struct view *v, const struct gen *g, uint32_t row, struct text *ret);
 /* The snapshot a row belongs to, NULL on the way to the roots. */
 const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint32_t row);
+/* Join other nodes of the roots into one tree, one per root of g->list; call with g->lock. */
+int view_join(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret);
 int64_t view_asof(struct view *v, const struct gen *g, uint32_t row);
 
-uint64_t ino_top(void);
 uint64_t ino_child(uint64_t parent, const char *name, size_t len);
-uint64_t ino_of_path(const char *path);
+uint64_t ino_of_path(struct snap *s, const char *path);
 uint64_t ino_link(uint64_t root_ino, uint64_t ino);
 uint64_t ino_virtual(uint64_t dir, uint8_t virt);
 
@@ -146,6 +177,7 @@ struct usage_dir { /* what a renderer may know */
 	const struct snap_node *node;
 	const struct snap_info *snapshot; /* NULL on the way to the roots */
 	int64_t asof;
+	const struct snap_list *all; /* snapshots by id */
 	const char *path;  /* absolute, in the view; only where the table asks for it */
 	bool raw;          /* the twin: raw names, NUL instead of newline */
 	const _Atomic bool *stop; /* give up: -EINTR */
@@ -161,19 +193,34 @@ struct usage_file {
 	bool slow; /* may read many directories */
 	bool path; /* wants usage_dir.path */
 	bool asof; /* changes with every snapshot, even where nothing changed */
+	bool grown; /* exists in .growth, and only there */
 };
 
 extern const struct usage_file usage_files[];
 extern const size_t n_usage_files;
 
-/* Number of the file called name (V_TWIN set for a twin), or -1. */
-int usage_file_find(const char *name);
+/* Number of the file called name in V_USAGE or V_GROWTH (V_TWIN set for a twin), or -1. */
+int usage_file_find(uint8_t dir, const char *name);
+uint8_t usage_file_dir(uint8_t virt);
 void usage_file_name(uint8_t virt, char buf[64]);
 bool usage_is_stopped(const struct usage_dir *d);
 
+/* past.c: what was */
+enum { WINDOWS = 5 };
+extern const char *const window_names[WINDOWS];
+int window_find(const char *name);
+/* The snapshot that window w of snapshot i begins with: as old as the window, or the oldest; NULL: none. */
+const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i, size_t w);
+/* The part of path that lies below root, "" for the root itself; NULL if path is not in it. */
+const char *path_below(const char *root, const char *path);
+
+/* grown.c: the tree of growth; call with g->lock. */
+int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret);
+
 /* render_*.c */
 render_fn render_summary, render_children, render_top, render_largest, render_crowded, render_errors,
-	render_readme;
+	render_readme, render_history, render_growth_1h, render_growth_1d, render_growth_7d, render_growth_30d,
+	render_growth_365d, render_delta;
 /* One line of a table: a number, a tab, a path. */
 void table_line(const struct usage_dir *d, struct text *out, uint64_t number, const char *path, size_t len);
 void table_text_line(const struct usage_dir *d, struct text *out, const char *first, const char *path,
@@ -215,22 +262,24 @@ void texts_release(struct texts *t, struct text_copy *c);
 size_t texts_bytes(struct texts *t);
 
 /* jobs.c */
+struct jobs;
+
 struct job {
 	struct job *next;
+	struct jobs *jobs;
 	fuse_req_t req;
 	fuse_ino_t ino;
 	void (*run)(struct fs *fs, struct job *j);
 	size_t size;
 	off_t off;
-	uint32_t parent_row;
-	uint8_t virt;
-	_Atomic bool stop;
+	_Atomic bool stop; /* give up: the reader is gone, or the mount ends */
 };
 
-struct jobs;
 struct jobs *jobs_new(struct fs *fs);
 void jobs_free(struct jobs *j);
 void jobs_add(struct jobs *j, struct job *job);
+/* run() calls this before it answers. */
+void jobs_end(struct job *job);
 
 /* -- live.c -- */
 struct live_file {
@@ -250,6 +299,7 @@ struct live { /* the pinned text of one live file */
 };
 
 int live_find(const char *name);
+mode_t live_mode(size_t i);
 /* Renew the text if it is older than 200 ms; gives its length and time. */
 void live_refresh(struct fs *fs, size_t i, size_t *len, struct timespec *mtime);
 void live_read(struct fs *fs, size_t i, fuse_req_t req, size_t size, off_t off);
@@ -264,8 +314,8 @@ struct fs {
 	pthread_rwlock_t requests; /* held for reading while a request is answered: see follow.c */
 	struct texts *texts;
 	struct jobs *jobs;
+	struct rescan *rescan;
 	struct fuse_session *session;
-	bool expire_only; /* the kernel can expire a name without detaching it */
 	pthread_mutex_t live_lock;
 	struct live live[16]; /* live_lock */
 	_Atomic uint64_t count[C_MAX];
@@ -276,7 +326,15 @@ struct fs {
 	pthread_mutex_t stop_lock;
 	pthread_cond_t stop_cond;
 	bool stopping; /* stop_lock */
+	int said[16];  /* stop_lock: causes that people were told of */
 };
+
+/* rescan.c */
+struct rescan;
+int rescan_start(struct fs *fs);
+void rescan_stop(struct fs *fs);
+void rescan_now(struct fs *fs);
+void rescan_progress(struct fs *fs, struct text *out);
 
 extern const struct fuse_lowlevel_ops fs_ops;
 

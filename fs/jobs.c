@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jobs - requests that may take long, served by two threads of their own.
+ * jobs - requests that may take long, served by threads of their own.
  *
  * A request whose text must first be gathered from many directories is parked here, so that LOOKUP,
  * GETATTR and READDIR of everything else never wait behind it. An interrupted reader stops its job.
  */
 #include "fs/internal.h"
 
-enum { JOB_THREADS = 2 };
+/* The last thread only answers those that were interrupted while all others work. */
+enum { JOB_THREADS = 3 };
 
 struct jobs {
 	struct fs *fs;
@@ -20,21 +21,46 @@ struct jobs {
 	unsigned n_threads;
 };
 
+/*
+ * The reader is interrupted: a running job gives up soon, a waiting one is answered at once. libfuse calls
+ * this with a lock of the request held, and job_ends() takes that lock, so the job is still there.
+ */
 static void on_interrupt(fuse_req_t req, void *data)
 {
 	struct job *job = data;
 
 	(void)req;
 	atomic_store(&job->stop, true);
+	(void)pthread_mutex_lock(&job->jobs->lock);
+	(void)pthread_cond_broadcast(&job->jobs->cond);
+	(void)pthread_mutex_unlock(&job->jobs->lock);
 }
 
-/* The callback must not see the job any more: libfuse holds a lock of the request while it calls. */
-static void run_job(struct jobs *j, struct job *job)
+/* Before a job's request is answered: from here on nobody calls back for it. */
+void jobs_end(struct job *job)
 {
-	fuse_req_interrupt_func(job->req, on_interrupt, job);
-	if (fuse_req_interrupted(job->req))
-		atomic_store(&job->stop, true);
-	job->run(j->fs, job);
+	fuse_req_interrupt_func(job->req, NULL, NULL);
+}
+
+/* Jobs that were interrupted come first. Lock held. */
+static struct job *take(struct jobs *j, bool only_interrupted)
+{
+	struct job *none = NULL, **at = only_interrupted ? &none : &j->first, *job, *before = NULL;
+
+	for (struct job *i = j->first, *prev = NULL; i; prev = i, i = i->next) {
+		if (!atomic_load(&i->stop))
+			continue;
+		at = prev ? &prev->next : &j->first;
+		before = prev;
+		break;
+	}
+	job = *at;
+	if (!job)
+		return NULL;
+	*at = job->next;
+	if (j->last == job)
+		j->last = before;
+	return job;
 }
 
 static void *thread_main(void *arg)
@@ -45,20 +71,17 @@ static void *thread_main(void *arg)
 	(void)pthread_mutex_lock(&j->lock);
 	me = j->n_threads++;
 	while (!j->stopping || j->first) {
-		struct job *job = j->first;
+		struct job *job = take(j, me == JOB_THREADS - 1 && !j->stopping);
 
 		if (!job) {
 			(void)pthread_cond_wait(&j->cond, &j->lock);
 			continue;
 		}
-		j->first = job->next;
-		if (!j->first)
-			j->last = NULL;
 		j->running[me] = job;
 		if (j->stopping)
 			atomic_store(&job->stop, true);
 		(void)pthread_mutex_unlock(&j->lock);
-		run_job(j, job);
+		job->run(j->fs, job);
 		(void)pthread_mutex_lock(&j->lock);
 		j->running[me] = NULL;
 		free(job);
@@ -90,11 +113,14 @@ struct jobs *jobs_new(struct fs *fs)
 
 void jobs_add(struct jobs *j, struct job *job)
 {
+	job->jobs = j;
+	/* From here an interrupt may come: the request is not in the queue yet, so it can only set stop. */
+	fuse_req_interrupt_func(job->req, on_interrupt, job);
 	(void)pthread_mutex_lock(&j->lock);
 	job->next = NULL;
 	*(j->last ? &j->last->next : &j->first) = job;
 	j->last = job;
-	(void)pthread_cond_signal(&j->cond);
+	(void)pthread_cond_broadcast(&j->cond);
 	(void)pthread_mutex_unlock(&j->lock);
 }
 

@@ -47,16 +47,12 @@ static void render_scan(struct fs *fs, struct text *out)
 
 static void render_index(struct fs *fs, struct text *out)
 {
-	struct snap_list l = { 0 };
 	struct gen *g = view_now(&fs->view);
-	int r = snap_list_get(fs->s, false, &l);
 
 	emit_line(out, "path", snap_path(fs->s), true);
 	line(out, "bytes", snap_file_bytes(fs->s));
-	line(out, "snapshots", r == 0 ? l.n : 0);
+	line(out, "snapshots", g->all.n);
 	line(out, "roots", g->list.n);
-	line(out, "readable", r == 0);
-	snap_list_done(&l);
 	gen_put(&fs->view, g);
 }
 
@@ -110,18 +106,36 @@ static void render_readme_live(struct fs *fs, struct text *out)
 		text_printf(out, "    %-8s %s\n", live_files[i].name + 11, live_files[i].help);
 }
 
+static void render_progress(struct fs *fs, struct text *out)
+{
+	rescan_progress(fs, out);
+}
+
+static void render_rescan(struct fs *fs, struct text *out)
+{
+	(void)fs;
+	(void)out;
+}
+
 /* Sorted by name. */
 const struct live_file live_files[] = {
 	/* clang-format off */
 	{ ".telemetry/README",  render_readme_live, "what is here" },
 	{ ".telemetry/index",   render_index,       "the index: path, size, snapshots" },
 	{ ".telemetry/mount",   render_mount,       "this mount: requests, memory, snapshots followed" },
+	{ ".telemetry/progress", render_progress,   "a scan that this mount runs: where it is" },
+	{ ".telemetry/rescan",  render_rescan,      "write anything to scan the roots now (owner only)" },
 	{ ".telemetry/scan",    render_scan,        "the newest scan: totals, system calls, times" },
 	{ ".telemetry/version", render_version,     "version of the program" },
 	/* clang-format on */
 };
 
 const size_t n_live_files = ARRAY_SIZE(live_files);
+
+mode_t live_mode(size_t i)
+{
+	return live_files[i].render == render_rescan ? 0200 : 0444;
+}
 
 int live_find(const char *name)
 {

@@ -13,7 +13,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
+#include <syslog.h>
 #include <sys/wait.h>
 
 enum { THREADS = 6, IDLE_THREADS = 2, TEXT_CACHE = 4 << 20 };
@@ -22,8 +22,24 @@ extern char **environ;
 
 void fs_say(struct fs *fs, const char *what, int error)
 {
-	if (fs->o->say)
-		fs->o->say(fs->o->say_ctx, what, snap_strerror(error));
+	bool fresh = false;
+
+	(void)pthread_mutex_lock(&fs->stop_lock);
+	for (size_t i = 0; i < ARRAY_SIZE(fs->said); i++) {
+		if (fs->said[i] == error)
+			break;
+		if (fs->said[i] == 0) {
+			fs->said[i] = error;
+			fresh = true;
+			break;
+		}
+	}
+	(void)pthread_mutex_unlock(&fs->stop_lock);
+	if (!fresh)
+		return;
+	fs->o->say(fs->o->say_ctx, fs->o->index, snap_strerror(error));
+	syslog(LOG_DAEMON | LOG_WARNING, "disktracker: %s index '%s': %s", what, fs->o->index,
+	       snap_strerror(error));
 }
 
 /* -- the mount point ------------------------------------------------------------------------- */
@@ -38,7 +54,6 @@ static int run_fusermount(const char *option, const char *path)
 
 	memcpy(argv, words, sizeof(words)); /* posix_spawn(3) takes them as char *, and changes none */
 	r = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
-
 	if (r != 0)
 		return -r;
 	if (waitpid(pid, &status, 0) < 0)
@@ -89,13 +104,38 @@ int fs_umount(const char *path)
 	return umount2(path, UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
 }
 
+/* realpath(3) cannot look at a dead mount point itself, only at the way to it. */
+static char *resolve_dead(const char *path)
+{
+	AUTO(base_free) char *copy = strdup(path), *parent = NULL;
+	size_t len = copy ? strlen(copy) : 0;
+	char *slash, *full;
+	int n;
+
+	while (len > 1 && copy[len - 1] == '/')
+		copy[--len] = '\0';
+	slash = copy ? strrchr(copy, '/') : NULL;
+	if (slash)
+		*slash = '\0';
+	parent = copy ? realpath(!slash ? "." : *copy ? copy : "/", NULL) : NULL;
+	if (!parent)
+		return NULL;
+	n = asprintf(&full, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, slash ? slash + 1 : copy);
+	return n < 0 ? NULL : full;
+}
+
 int fs_clean_dead(const char *path)
 {
+	AUTO(base_free) char *full = NULL;
 	struct stat st;
 	int r;
 
-	if (stat(path, &st) == 0 || errno != ENOTCONN || !fs_is_mounted(path))
+	if (stat(path, &st) == 0 || errno != ENOTCONN)
 		return 0;
+	full = resolve_dead(path);
+	if (!full || !fs_is_mounted(full))
+		return 0;
+	path = full;
 	if (geteuid() != 0)
 		r = run_fusermount("-uz", path);
 	else
@@ -158,7 +198,7 @@ static int make_session(struct fs *fs)
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	struct text options = { 0 };
 
-	text_puts(&options, "ro,nosuid,nodev,noatime,subtype=disktracker,fsname=");
+	text_puts(&options, "nosuid,nodev,noatime,subtype=disktracker,fsname=");
 	put_option_value(&options, fs->o->index);
 	if (fs->o->fuse_options && *fs->o->fuse_options) {
 		text_puts(&options, ",");
@@ -220,6 +260,70 @@ static void say_ready(int fd)
 	(void)close(fd);
 }
 
+/*
+ * A thread waits for the signals that end the mount. It first ends the follower, while requests are still
+ * answered: the kernel may hold a directory's lock for a LOOKUP that waits for us, and a notification
+ * waits for that lock. Then it ends the loop; libfuse's main thread looks up when a signal interrupts it.
+ */
+struct ender {
+	struct fs *fs;
+	pthread_t self, main;
+	_Atomic bool ended; /* the loop is over */
+};
+
+static void on_wake(int sig)
+{
+	(void)sig;
+}
+
+static void *ender_main(void *arg)
+{
+	const struct timespec pause = { 0, 20000000 };
+	struct ender *e = arg;
+	sigset_t set;
+	int sig;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	while (sigwait(&set, &sig) != 0)
+		;
+	if (!atomic_load(&e->ended)) {
+		rescan_stop(e->fs);
+		follow_stop(e->fs);
+		fuse_session_exit(e->fs->session);
+	}
+	while (!atomic_load(&e->ended)) {
+		(void)pthread_kill(e->main, SIGUSR1);
+		(void)nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static int ender_start(struct ender *e)
+{
+	struct sigaction sa = { .sa_handler = on_wake };
+	sigset_t set;
+
+	(void)sigemptyset(&sa.sa_mask);
+	(void)sigaction(SIGUSR1, &sa, NULL);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	e->main = pthread_self();
+	return -pthread_create(&e->self, NULL, ender_main, e);
+}
+
+static void ender_stop(struct ender *e)
+{
+	atomic_store(&e->ended, true);
+	(void)pthread_kill(e->self, SIGTERM);
+	(void)pthread_join(e->self, NULL);
+}
+
 /* Until unmounted or told to stop by a signal. */
 static int serve(struct fs *fs)
 {
@@ -238,11 +342,16 @@ static int serve(struct fs *fs)
 
 static int fs_init(struct fs *fs, const struct fs_options *o)
 {
+	pthread_rwlockattr_t rw;
 	pthread_condattr_t attr;
 
 	fs->o = o;
 	fs->start = (int64_t)time(NULL);
-	(void)pthread_rwlock_init(&fs->requests, NULL);
+	/* The follower waits for all requests that began before: new ones must not keep it out. */
+	(void)pthread_rwlockattr_init(&rw);
+	(void)pthread_rwlockattr_setkind_np(&rw, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	(void)pthread_rwlock_init(&fs->requests, &rw);
+	(void)pthread_rwlockattr_destroy(&rw);
 	(void)pthread_mutex_init(&fs->live_lock, NULL);
 	(void)pthread_mutex_init(&fs->stop_lock, NULL);
 	(void)pthread_condattr_init(&attr);
@@ -287,20 +396,29 @@ static int open_index(struct fs *fs)
 /* Everything with threads of its own starts after the fork and ends before the session does. */
 static int run(struct fs *fs, int ready_fd)
 {
-	int r = open_index(fs);
+	struct ender ender = { .fs = fs };
+	int r = ender_start(&ender);
 
+	if (r < 0)
+		return r;
+	r = open_index(fs);
 	if (r < 0) {
+		ender_stop(&ender);
 		snap_close(fs->s);
 		fs->s = NULL;
 		return r;
 	}
 	fs->jobs = jobs_new(fs);
 	r = fs->jobs ? follow_start(fs) : -ENOMEM;
+	if (r == 0)
+		r = rescan_start(fs);
 	if (r == 0) {
 		snap_release(fs->s);
 		say_ready(ready_fd);
 		r = serve(fs);
 	}
+	ender_stop(&ender);
+	rescan_stop(fs);
 	follow_stop(fs);
 	jobs_free(fs->jobs);
 	return r;
@@ -323,8 +441,6 @@ static int mount_and_run(struct fs *fs)
 {
 	int ready_fd = -1, r = 0;
 
-	if (fuse_set_signal_handlers(fs->session) < 0)
-		return -EINVAL;
 	if (fuse_session_mount(fs->session, fs->o->mountpoint) < 0) {
 		fs->o->say(fs->o->say_ctx, fs->o->mountpoint, "cannot be mounted");
 		return -EACCES;
@@ -334,7 +450,6 @@ static int mount_and_run(struct fs *fs)
 	if (r == 0)
 		r = run(fs, ready_fd);
 	fuse_session_unmount(fs->session);
-	fuse_remove_signal_handlers(fs->session);
 	return r;
 }
 

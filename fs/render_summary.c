@@ -65,6 +65,8 @@ int render_summary(const struct usage_dir *d, struct text *out)
 	text_printf(out, "\n%" PRIu64 " files, %" PRIu64 " directories, %" PRIu64 " other entries\n", t->files,
 		    t->dirs, t->entries - t->files - t->dirs);
 	text_printf(out, "scanned %s, newest change %s\n", asof, newest);
+	if (d->snapshot && d->snapshot->mode == SNAP_QUICK)
+		text_puts(out, "Approximate: taken with --quick, which misses what grew in place.\n");
 	put_troubles(t, out);
 	return put_children(d, out);
 }
@@ -80,6 +82,10 @@ static const char readme[] =
 	"    head .usage/top                  the largest directories anywhere below\n"
 	"    head .usage/largest              the largest files anywhere below\n"
 	"    cat .usage/errors.list           what could not be read\n"
+	"    head .usage/growth/1d            what grew since yesterday; tail: what shrank\n"
+	"    cat .usage/history               how this directory came to its size\n"
+	"    ls .usage/at/prev                the same directory one snapshot ago\n"
+	"    ls -lhS .growth/7d               only what changed this week, by growth (at the top)\n"
 	"    cat .telemetry/scan              how the newest scan went (at the top)\n"
 	"\n"
 	"Every directory has .usage/, reachable by name though it is listed only at the top.\n"

@@ -184,7 +184,8 @@ static char *join(const char *dir, const char *name)
 	return p;
 }
 
-static int trouble_entry(struct troubles *t, const struct pending *at, const struct snap_entry *e)
+static int trouble_entry(struct troubles *t, const struct pending *at, const struct snap_node *dir,
+			 const struct snap_entry *e)
 {
 	struct snap_node n;
 	char *path;
@@ -197,7 +198,7 @@ static int trouble_entry(struct troubles *t, const struct pending *at, const str
 	if (!path)
 		return -ENOMEM;
 	if (!e->problem) {
-		r = snap_node_get(t->d->s, e->kid, &n);
+		r = snap_kid_get(t->d->s, dir, e->kid, &n);
 		deeper = r == 0 && has_trouble(&n.totals);
 		if (r == 0)
 			snap_node_put(t->d->s, &n);
@@ -223,7 +224,7 @@ static int trouble_dir(struct troubles *t, const struct pending *at)
 			     *at->path ? strlen(at->path) : 1);
 	snap_iter_init(&it, &n);
 	while (r == 0 && (more = snap_iter_next(&it)) > 0)
-		r = usage_is_stopped(t->d) ? -EINTR : trouble_entry(t, at, &it.e);
+		r = usage_is_stopped(t->d) ? -EINTR : trouble_entry(t, at, &n, &it.e);
 	snap_node_put(t->d->s, &n);
 	return r ? r : more;
 }

@@ -73,7 +73,7 @@ static uint32_t take_free(struct rows *t)
 	return t->used++;
 }
 
-static uint32_t add(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref)
+static uint32_t add(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref, uint32_t fixed)
 {
 	uint32_t i = take_free(t);
 	struct row *r;
@@ -83,7 +83,9 @@ static uint32_t add(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref)
 	if (t->live >= t->n_buckets)
 		grow_buckets(t);
 	r = rows_at(t, i);
-	*r = (struct row){ .ino = ino, .ref = ref, .parent = parent, .next = *bucket_of(t, ino) };
+	*r = (struct row){
+		.ino = ino, .ref = ref, .fixed = fixed, .parent = parent, .next = *bucket_of(t, ino)
+	};
 	*bucket_of(t, ino) = i;
 	if (parent)
 		rows_at(t, parent)->refs++;
@@ -105,7 +107,7 @@ int rows_init(struct rows *t, uint64_t top_ino, uint64_t top_ref)
 	if (!t->chunk[0])
 		return -ENOMEM;
 	t->n_chunks = 1;
-	if (add(t, 0, top_ino, top_ref) != ROW_TOP)
+	if (add(t, 0, top_ino, top_ref, 0) != ROW_TOP)
 		return -ENOMEM;
 	rows_at(t, ROW_TOP)->refs = 1; /* the mount's own */
 	return 0;
@@ -133,19 +135,19 @@ bool rows_get(struct rows *t, uint32_t row, struct row *ret)
 	return found;
 }
 
-uint32_t rows_lookup(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref,
+uint32_t rows_lookup(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref, uint32_t fixed,
 		     struct gen *const _Atomic *now, const struct gen *seen)
 {
 	uint32_t i;
 
 	(void)pthread_rwlock_wrlock(&t->lock);
-	if (atomic_load(now) != seen) {
+	if (!fixed && atomic_load(now) != seen) {
 		(void)pthread_rwlock_unlock(&t->lock);
 		return (uint32_t)ROW_RETRY;
 	}
 	i = rows_find(t, ino);
 	if (!i)
-		i = add(t, parent, ino, ref);
+		i = add(t, parent, ino, ref, fixed);
 	if (i)
 		rows_at(t, i)->refs++;
 	(void)pthread_rwlock_unlock(&t->lock);

@@ -6,6 +6,8 @@
  */
 #include "fs/internal.h"
 
+#include <stdio.h>
+
 static int put_number(struct text *out, uint64_t v)
 {
 	text_u64(out, v);
@@ -16,6 +18,14 @@ static int put_number(struct text *out, uint64_t v)
 static int put_time(struct text *out, int64_t v)
 {
 	text_i64(out, v == INT64_MIN ? 0 : v);
+	text_puts(out, "\n");
+	return 0;
+}
+
+/* The tree of growth keeps the signed difference where other trees have the sum of lengths. */
+int render_delta(const struct usage_dir *d, struct text *out)
+{
+	text_i64(out, unzigzag(d->node->totals.apparent));
 	text_puts(out, "\n");
 	return 0;
 }
@@ -78,6 +88,7 @@ static int render_stat(const struct usage_dir *d, struct text *out)
 	stat_line(out, "complete", t->errors == 0);
 	stat_line(out, "changed", (int64_t)t->changed);
 	stat_line(out, "snapshot", d->snapshot ? d->snapshot->id : 0);
+	stat_line(out, "approximate", d->snapshot && d->snapshot->mode == SNAP_QUICK);
 	return 0;
 }
 
@@ -91,11 +102,18 @@ const struct usage_file usage_files[] = {
 	{ "children",    render_children,    .help = "direct sub-directories and files by size: bytes, name", .twin = true, .slow = true },
 	{ "complete",    render_complete,    .help = "1, or 0 when a part could not be read" },
 	{ "crowded",     render_crowded,     .help = "directories with the most direct entries: entries, path", .twin = true, .slow = true },
+	{ "delta",       render_delta,       .help = "in .growth only: bytes grown, negative when shrunk", .grown = true },
 	{ "dirs",        render_dirs,        .help = "number of directories below" },
 	{ "entries",     render_entries,     .help = "number of files, directories and others below" },
 	{ "errors",      render_error_count, .help = "number of things that could not be read" },
 	{ "errors.list", render_errors,      .help = "what was unreadable, vanished, changed or skipped: reason, path", .twin = true, .slow = true },
 	{ "files",       render_files,       .help = "number of regular files below" },
+	{ "growth/1d",   render_growth_1d,   .help = "what explains the change of the last day: +/-bytes, path", .twin = true, .slow = true, .path = true, .asof = true },
+	{ "growth/1h",   render_growth_1h,   .help = "... of the last hour", .twin = true, .slow = true, .path = true, .asof = true },
+	{ "growth/30d",  render_growth_30d,  .help = "... of the last 30 days", .twin = true, .slow = true, .path = true, .asof = true },
+	{ "growth/365d", render_growth_365d, .help = "... of the last 365 days", .twin = true, .slow = true, .path = true, .asof = true },
+	{ "growth/7d",   render_growth_7d,   .help = "... of the last 7 days", .twin = true, .slow = true, .path = true, .asof = true },
+	{ "history",     render_history,     .help = "snapshots in which it changed: time, bytes, files, snapshot", .slow = true, .path = true, .asof = true },
 	{ "largest",     render_largest,     .help = "the 50 largest files below: bytes, path", .twin = true, .slow = true },
 	{ "newest",      render_newest,      .help = "newest modification here or below, Unix time" },
 	{ "shared",      render_shared,      .help = "bytes whose files also have a name elsewhere" },
@@ -109,30 +127,41 @@ const struct usage_file usage_files[] = {
 
 const size_t n_usage_files = ARRAY_SIZE(usage_files);
 
-int usage_file_find(const char *name)
+static const char growth_dir[] = "growth/";
+
+/* Which directory the file is in: .usage, or growth in it. */
+uint8_t usage_file_dir(uint8_t virt)
 {
-	size_t len = strlen(name);
-	bool twin = len > 2 && strcmp(name + len - 2, ".0") == 0;
+	const char *name = usage_files[virt & ~V_TWIN].name;
 
-	for (size_t i = 0; i < n_usage_files; i++) {
-		const struct usage_file *f = &usage_files[i];
-
-		if (strcmp(f->name, name) == 0)
-			return (int)i;
-		if (twin && f->twin && strlen(f->name) == len - 2 && strncmp(f->name, name, len - 2) == 0)
-			return (int)i | V_TWIN;
-	}
-	return -1;
+	return strncmp(name, growth_dir, sizeof(growth_dir) - 1) == 0 ? V_GROWTH : V_USAGE;
 }
 
+/* Its name there. */
 void usage_file_name(uint8_t virt, char buf[64])
 {
-	const struct usage_file *f = &usage_files[virt & ~V_TWIN];
+	const char *name = usage_files[virt & ~V_TWIN].name;
 
-	(void)strncpy(buf, f->name, 60);
-	buf[60] = '\0';
-	if (virt & V_TWIN)
-		(void)strcat(buf, ".0");
+	if (usage_file_dir(virt) == V_GROWTH)
+		name += sizeof(growth_dir) - 1;
+	(void)snprintf(buf, 64, "%s%s", name, virt & V_TWIN ? ".0" : "");
+}
+
+int usage_file_find(uint8_t dir, const char *name)
+{
+	for (size_t i = 0; i < n_usage_files; i++) {
+		for (unsigned twin = 0; twin <= usage_files[i].twin; twin++) {
+			uint8_t virt = (uint8_t)(i | (twin ? V_TWIN : 0));
+			char buf[64];
+
+			if (usage_file_dir(virt) != dir)
+				continue;
+			usage_file_name(virt, buf);
+			if (strcmp(buf, name) == 0)
+				return virt;
+		}
+	}
+	return -1;
 }
 
 bool usage_is_stopped(const struct usage_dir *d)

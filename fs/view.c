@@ -15,9 +15,10 @@ static uint64_t usable(uint64_t h)
 	return h > 1 ? h : h + 2; /* 0 and 1 mean other things to FUSE */
 }
 
-uint64_t ino_top(void)
+/* Keyed by the index, so that nobody can make two paths with one number. */
+static uint64_t ino_top(struct snap *s)
 {
-	return usable(snap_hash("/", 1, 0));
+	return usable(snap_hash("/", 1, snap_seed(s)));
 }
 
 uint64_t ino_child(uint64_t parent, const char *name, size_t len)
@@ -25,9 +26,9 @@ uint64_t ino_child(uint64_t parent, const char *name, size_t len)
 	return usable(snap_hash(name, len, parent));
 }
 
-uint64_t ino_of_path(const char *path)
+uint64_t ino_of_path(struct snap *s, const char *path)
 {
-	uint64_t ino = ino_top();
+	uint64_t ino = ino_top(s);
 
 	while (*path) {
 		size_t len = strcspn(path, "/");
@@ -61,7 +62,10 @@ static void gen_free(struct view *v, struct gen *g)
 		snap_virtual_drop(v->s, g->virtuals[i]);
 	free(g->virtuals);
 	free(g->root_ino);
+	free(g->hidden);
 	snap_list_done(&g->list);
+	snap_list_done(&g->all);
+	(void)pthread_mutex_destroy(&g->lock);
 	free(g);
 }
 
@@ -97,45 +101,57 @@ static void add_totals(struct scan_totals *t, const struct scan_totals *child)
 	t->newest = MAX(t->newest, child->newest);
 }
 
+/* A newer snapshot of a directory inside takes the place of the one that was counted. */
+static void subtract_totals(struct scan_totals *t, const struct scan_totals *child)
+{
+	t->bytes -= MIN(t->bytes, child->bytes);
+	t->apparent -= MIN(t->apparent, child->apparent);
+	t->files -= MIN(t->files, child->files);
+	t->dirs -= MIN(t->dirs, child->dirs + 1);
+	t->entries -= MIN(t->entries, child->entries + 1);
+	t->shared -= MIN(t->shared, child->shared);
+	t->errors -= MIN(t->errors, child->errors);
+	t->vanished -= MIN(t->vanished, child->vanished);
+	t->changed -= MIN(t->changed, child->changed);
+	t->skipped -= MIN(t->skipped, child->skipped);
+}
+
 /* One level of the joined tree: the roots list[first..last) lie in or below the path at depth. */
 struct level {
 	size_t first, last;
 	size_t prefix; /* length of the path of this level, without trailing slash */
 	uint64_t base; /* node of the directory in an outer root, 0 if none */
+	int64_t base_id; /* the snapshot that has it */
 };
 
 struct built {
-	const char **names;
+	struct scan_entry *entries; /* names are owned */
 	uint64_t *refs;
-	char **owned;
-	size_t n, cap;
+	size_t n, cap, refs_cap;
 	struct scan_totals totals;
 };
 
 static void built_done(struct built *b)
 {
 	for (size_t i = 0; i < b->n; i++)
-		free(b->owned[i]);
-	free(b->owned);
-	free(b->names);
+		free((char *)(uintptr_t)b->entries[i].name);
+	free(b->entries);
 	free(b->refs);
 }
 
 static int built_add(struct built *b, const char *name, size_t len, uint64_t ref)
 {
-	size_t cap = b->cap, cap2 = b->cap;
-	int r = base_reserve(&b->names, &cap, b->n + 1, sizeof(*b->names));
+	int r = base_reserve(&b->entries, &b->cap, b->n + 1, sizeof(*b->entries));
+	char *copy;
 
 	if (r == 0)
-		r = base_reserve(&b->refs, &cap2, b->n + 1, sizeof(*b->refs));
-	if (r == 0)
-		r = base_reserve(&b->owned, &b->cap, b->n + 1, sizeof(*b->owned));
+		r = base_reserve(&b->refs, &b->refs_cap, b->n + 1, sizeof(*b->refs));
 	if (r < 0)
 		return r;
-	b->owned[b->n] = strndup(name, len);
-	if (!b->owned[b->n])
+	copy = strndup(name, len);
+	if (!copy)
 		return -ENOMEM;
-	b->names[b->n] = b->owned[b->n];
+	b->entries[b->n] = (struct scan_entry){ .name = copy, .name_len = (uint16_t)len, .type = SCAN_DIR };
 	b->refs[b->n++] = ref;
 	return 0;
 }
@@ -162,7 +178,7 @@ static int add_child(struct view *v, struct gen *g, const struct level *l, struc
 	const char *name = g->list.info[l->first].root + l->prefix + 1;
 	size_t len = strcspn(name, "/");
 	uint64_t old = base_child(v, l->base, name, len), ref;
-	struct level below = { l->first, l->last, l->prefix + 1 + len, old };
+	struct level below = { l->first, l->last, l->prefix + 1 + len, old, l->base_id };
 	struct snap_node n;
 	int r = make_level(v, g, &below, &ref);
 
@@ -171,9 +187,14 @@ static int add_child(struct view *v, struct gen *g, const struct level *l, struc
 	r = snap_node_get(v->s, ref, &n);
 	if (r < 0)
 		return r;
-	add_totals(&b->totals, &n.totals);
+	if (!l->base || old)
+		add_totals(&b->totals, &n.totals);
 	snap_node_put(v->s, &n);
-	return built_add(b, name, len, ref);
+	if (old && (r = snap_node_get(v->s, old, &n)) == 0) {
+		subtract_totals(&b->totals, &n.totals);
+		snap_node_put(v->s, &n);
+	}
+	return r < 0 ? r : built_add(b, name, len, ref);
 }
 
 /*
@@ -191,7 +212,7 @@ static int add_children(struct view *v, struct gen *g, const struct level *l, st
 		while (j < l->last && strncmp(g->list.info[j].root + l->prefix + 1, name, len) == 0 &&
 		       strchr("/", g->list.info[j].root[l->prefix + 1 + len]))
 			j++;
-		r = add_child(v, g, &(struct level){ i, j, l->prefix, l->base }, b);
+		r = add_child(v, g, &(struct level){ i, j, l->prefix, l->base, l->base_id }, b);
 		i = j;
 	}
 	return r;
@@ -200,10 +221,11 @@ static int add_children(struct view *v, struct gen *g, const struct level *l, st
 static int extend(struct view *v, struct gen *g, const struct built *b, uint64_t base, uint64_t *ret)
 {
 	struct snap_virtual made = { .totals = b->totals,
-				     .names = b->names,
+				     .entries = b->entries,
 				     .refs = b->refs,
 				     .n = b->n,
-				     .meta = { .mode = 0755, .mtime = b->totals.newest } };
+				     .meta = { .mode = 0755,
+					       .mtime = MAX(b->totals.newest, 0) } };
 	struct snap_node n;
 	int r = 0;
 
@@ -219,21 +241,45 @@ static int extend(struct view *v, struct gen *g, const struct built *b, uint64_t
 	return r == 0 ? keep_virtual(g, *ret) : r;
 }
 
+static int base_totals(struct view *v, uint64_t base, struct scan_totals *ret)
+{
+	struct snap_node n;
+	int r = snap_node_get(v->s, base, &n);
+
+	if (r == 0) {
+		*ret = n.totals;
+		snap_node_put(v->s, &n);
+	}
+	return r;
+}
+
 static int make_level(struct view *v, struct gen *g, const struct level *l, uint64_t *ret)
 {
 	struct level inner = *l;
-	struct built b = { 0 };
-	int r;
+	struct built b = { .totals.newest = INT64_MIN };
+	uint64_t base;
+	int r = 0;
 
-	/* A root that is this very directory; if an outer root shows the directory, that one stays. */
+	/* A root that is this very directory; if an outer root holds the directory, the newer one shows. */
 	if (l->first < l->last && strlen(g->list.info[l->first].root) <= MAX(l->prefix, 1)) {
-		inner.base = l->base ? l->base : g->list.info[l->first].ref;
+		const struct snap_info *own = &g->list.info[l->first];
+
+		if (!l->base || own->id > l->base_id) {
+			inner.base = own->ref;
+			inner.base_id = own->id;
+		} else if (g->hidden) {
+			g->hidden[l->first] = true;
+		}
 		inner.first++;
 	}
 	*ret = inner.base;
-	r = add_children(v, g, &inner, &b);
-	if (r == 0 && (b.n || !inner.base))
-		r = extend(v, g, &b, inner.base, ret);
+	base = inner.base;
+	if (base)
+		r = base_totals(v, base, &b.totals);
+	if (r == 0)
+		r = add_children(v, g, &inner, &b);
+	if (r == 0 && (b.n || !base))
+		r = extend(v, g, &b, base, ret);
 	built_done(&b);
 	return r;
 }
@@ -266,6 +312,41 @@ static int find_top(struct view *v, const char *path, uint64_t from, uint64_t *r
 	return 0;
 }
 
+/*
+ * Join other nodes of the roots, one per root in the order of g->list, the way the generation joins the
+ * newest: the trees of growth, or of an earlier moment. A ref of 0 leaves the root out.
+ */
+int view_join(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret)
+{
+	struct gen other = { 0 };
+	struct level top = { 0 };
+	int r = 0;
+
+	other.list.info = calloc(g->list.n + 1, sizeof(*other.list.info));
+	if (!other.list.info)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->list.n; i++) {
+		if (!refs[i])
+			continue;
+		other.list.info[other.list.n] = g->list.info[i]; /* borrows the path */
+		other.list.info[other.list.n++].ref = refs[i];
+	}
+	top.last = other.list.n;
+	r = make_level(v, &other, &top, ret);
+	if (r == 0 && v->root)
+		r = find_top(v, v->root, *ret, ret);
+	if (r == -ENOENT) { /* --root names a directory that is not in this tree: an empty one */
+		top.last = 0;
+		r = make_level(v, &other, &top, ret);
+	}
+	for (size_t i = 0; i < other.n_virtuals; i++)
+		if (keep_virtual(g, other.virtuals[i]) < 0)
+			r = -ENOMEM;
+	free(other.virtuals);
+	free(other.list.info);
+	return r;
+}
+
 static int gen_make(struct view *v, struct snap_list *list, struct gen **ret)
 {
 	struct gen *g = calloc(1, sizeof(*g));
@@ -275,15 +356,17 @@ static int gen_make(struct view *v, struct snap_list *list, struct gen **ret)
 	if (!g)
 		return -ENOMEM;
 	atomic_init(&g->users, 1);
+	(void)pthread_mutex_init(&g->lock, NULL);
 	g->list = *list;
 	*list = (struct snap_list){ 0 };
 	if (g->list.n)
 		qsort(g->list.info, g->list.n, sizeof(*g->list.info), order_by_path);
 	g->root_ino = calloc(g->list.n + 1, sizeof(*g->root_ino));
-	if (!g->root_ino)
+	g->hidden = calloc(g->list.n + 1, sizeof(*g->hidden));
+	if (!g->root_ino || !g->hidden)
 		r = -ENOMEM;
 	for (size_t i = 0; r == 0 && i < g->list.n; i++)
-		g->root_ino[i] = ino_of_path(g->list.info[i].root);
+		g->root_ino[i] = ino_of_path(v->s, g->list.info[i].root);
 	top.last = g->list.n;
 	if (r == 0)
 		r = make_level(v, g, &top, &g->top_ref);
@@ -298,27 +381,33 @@ static int gen_make(struct view *v, struct snap_list *list, struct gen **ret)
 
 static bool is_same(const struct gen *g, const struct snap_list *l)
 {
-	size_t same = 0;
-
-	if (!g || g->list.n != l->n)
+	if (!g || g->all.n != l->n)
 		return false;
 	for (size_t i = 0; i < l->n; i++)
-		for (size_t j = 0; j < l->n; j++)
-			same += g->list.info[i].id == l->info[j].id;
-	return same == l->n;
+		if (g->all.info[i].id != l->info[i].id)
+			return false;
+	return true;
 }
 
 int view_load(struct view *v, struct gen **ret)
 {
-	struct snap_list list;
-	int r = snap_list_get(v->s, true, &list);
+	struct snap_list all, newest = { 0 };
+	int r = snap_list_get(v->s, false, &all);
 
 	*ret = NULL;
 	if (r < 0)
 		return r;
-	if (!is_same(atomic_load(&v->now), &list))
-		r = gen_make(v, &list, ret);
-	snap_list_done(&list);
+	if (!is_same(atomic_load(&v->now), &all)) {
+		r = snap_list_get(v->s, true, &newest);
+		if (r == 0)
+			r = gen_make(v, &newest, ret);
+		if (r == 0) {
+			(*ret)->all = all;
+			return 0;
+		}
+	}
+	snap_list_done(&newest);
+	snap_list_done(&all);
 	return r;
 }
 
@@ -343,7 +432,7 @@ int view_init(struct view *v, struct snap *s, const char *root)
 
 	v->s = s;
 	v->root = root;
-	v->top_ino = root ? ino_of_path(root) : ino_top();
+	v->top_ino = ino_of_path(s, root ? root : "/");
 	(void)pthread_mutex_init(&v->lock, NULL);
 	r = view_load(v, &g);
 	if (r < 0)
@@ -392,21 +481,43 @@ struct gen *view_gen(struct view *v, uint32_t number, uint32_t mask)
 
 /* -- from rows to nodes and paths ------------------------------------------------------------ */
 
-struct chain { /* inode numbers from a row up to, but without, the top */
-	uint64_t *ino;
+/*
+ * The way from the top, or from where a fixed tree is entered (.usage/at/ID, .growth/1d), to a row:
+ * inode numbers from below.
+ */
+struct chain {
+	uint64_t *step;
 	size_t n, cap;
+	uint64_t ref, ino; /* where it begins */
+	uint32_t entrance; /* row of a fixed tree's beginning, or 0 */
 };
 
-static int chain_of(struct view *v, uint32_t row, struct chain *c)
+/* The first row of a fixed tree is below one that is live, or of another kind of tree. */
+static bool is_entrance(struct view *v, const struct row *r)
+{
+	struct row up;
+
+	return r->fixed && rows_get(&v->rows, r->parent, &up) && up.fixed != r->fixed;
+}
+
+static int chain_of(struct view *v, const struct gen *g, uint32_t row, struct chain *c)
 {
 	struct row r;
 
+	c->ref = g->top_ref;
+	c->ino = v->top_ino;
 	while (row != ROW_TOP) {
 		if (!rows_get(&v->rows, row, &r))
 			return -ESTALE;
-		if (base_reserve(&c->ino, &c->cap, c->n + 1, sizeof(*c->ino)) < 0)
+		if (is_entrance(v, &r)) {
+			c->ref = r.ref;
+			c->ino = r.ino;
+			c->entrance = row;
+			return 0;
+		}
+		if (base_reserve(&c->step, &c->cap, c->n + 1, sizeof(*c->step)) < 0)
 			return -ENOMEM;
-		c->ino[c->n++] = r.ino;
+		c->step[c->n++] = r.ino;
 		row = r.parent;
 	}
 	return 0;
@@ -430,13 +541,12 @@ static int child_by_ino(const struct snap_node *n, uint64_t dir_ino, uint64_t in
 	return r < 0 ? r : -ENOENT;
 }
 
-/* Walk down from the top of g along the chain; give each name to path if wanted. */
-static int descend(struct view *v, const struct gen *g, const struct chain *c, struct text *path,
-		   uint64_t *ref)
+/* Walk down along the chain; give each name to path if wanted. */
+static int descend(struct view *v, const struct chain *c, struct text *path, uint64_t *ref)
 {
-	uint64_t dir_ino = v->top_ino;
+	uint64_t dir_ino = c->ino;
 
-	*ref = g->top_ref;
+	*ref = c->ref;
 	for (size_t i = c->n; i-- > 0;) {
 		struct snap_entry e;
 		struct snap_node n;
@@ -444,7 +554,7 @@ static int descend(struct view *v, const struct gen *g, const struct chain *c, s
 
 		if (r < 0)
 			return r;
-		r = child_by_ino(&n, dir_ino, c->ino[i], &e);
+		r = child_by_ino(&n, dir_ino, c->step[i], &e);
 		snap_node_put(v->s, &n);
 		if (r < 0)
 			return r;
@@ -453,53 +563,75 @@ static int descend(struct view *v, const struct gen *g, const struct chain *c, s
 		if (path)
 			text_add(path, e.name, e.name_len);
 		*ref = e.kid;
-		dir_ino = c->ino[i];
+		dir_ino = c->step[i];
 	}
 	return path && path->failed ? -ENOMEM : 0;
 }
 
-/* The row as it is in g, if g is what is shown now: rows and generation change under one lock. */
+/* The node's ref the slow way: by the inode numbers of its path, from the top of g. */
+int view_ref(struct view *v, const struct gen *g, uint32_t row, uint64_t *ret)
+{
+	struct chain c = { 0 };
+	int r = chain_of(v, g, row, &c);
+
+	if (r == 0)
+		r = descend(v, &c, NULL, ret);
+	free(c.step);
+	return r;
+}
+
+/*
+ * The row as it is in g, if g is what is shown now: rows and generation change under one lock. Rows of
+ * fixed trees are the same in all.
+ */
 static bool row_now(struct view *v, const struct gen *g, uint32_t row, struct row *ret)
 {
 	bool now;
 
 	(void)pthread_rwlock_rdlock(&v->rows.lock);
-	now = atomic_load(&v->now) == g;
-	if (now)
-		*ret = row && row < v->rows.used ? *rows_at(&v->rows, row) : (struct row){ 0 };
+	*ret = row && row < v->rows.used ? *rows_at(&v->rows, row) : (struct row){ 0 };
+	now = atomic_load(&v->now) == g || ret->fixed;
 	(void)pthread_rwlock_unlock(&v->rows.lock);
 	return now;
 }
 
 int view_node(struct view *v, const struct gen *g, uint32_t row, struct snap_node *ret)
 {
-	struct chain c = { 0 };
 	struct row at;
 	uint64_t ref = 0;
-	int r = 0;
+	int r;
 
 	if (row_now(v, g, row, &at)) {
 		if (!at.ino)
 			return -ESTALE;
 		return at.ref ? snap_node_get(v->s, at.ref, ret) : -ENOENT;
 	}
-	r = chain_of(v, row, &c);
-	if (r == 0)
-		r = descend(v, g, &c, NULL, &ref);
-	free(c.ino);
+	r = view_ref(v, g, row, &ref);
 	return r == 0 ? snap_node_get(v->s, ref, ret) : r;
 }
 
 int view_path(struct view *v, const struct gen *g, uint32_t row, struct text *ret)
 {
 	struct chain c = { 0 };
+	struct row at;
 	uint64_t ref;
-	int r = chain_of(v, row, &c);
+	int r = chain_of(v, g, row, &c);
 
+	/* A path in the past begins with the path of the directory whose past it is. */
+	if (r == 0 && c.entrance && rows_get(&v->rows, c.entrance, &at) && at.parent != ROW_TOP)
+		r = view_path(v, g, at.parent, ret);
 	if (r == 0)
-		r = descend(v, g, &c, ret, &ref);
-	free(c.ino);
+		r = descend(v, &c, ret, &ref);
+	free(c.step);
 	return r;
+}
+
+static const struct snap_info *info_by_id(const struct gen *g, int64_t id)
+{
+	for (size_t i = 0; i < g->all.n; i++)
+		if (g->all.info[i].id == id)
+			return &g->all.info[i];
+	return NULL;
 }
 
 const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint32_t row)
@@ -507,8 +639,10 @@ const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint3
 	struct row r;
 
 	for (; rows_get(&v->rows, row, &r); row = r.parent) {
+		if (fixed_kind(r.fixed) == FIXED_AT)
+			return info_by_id(g, fixed_id(r.fixed));
 		for (size_t i = 0; i < g->list.n; i++)
-			if (g->root_ino[i] == r.ino)
+			if (g->root_ino[i] == r.ino && !g->hidden[i])
 				return &g->list.info[i];
 		if (row == ROW_TOP)
 			break;

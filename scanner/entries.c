@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <limits.h>
 
 enum { CHUNK = 8192, BUFFER = 32 * 1024, INSERTION_MAX = 24, PACKED_MAX = 512 };
 
@@ -56,12 +57,15 @@ static bool is_excluded(const struct scan_options *o, const char *name)
 	return false;
 }
 
+/* FUSE and some foreign file systems know longer names: such an entry is there, but cannot be read. */
 static int add_item(struct scan_listing *l, const struct dirent64 *e)
 {
 	size_t len = strlen(e->d_name);
+	bool cut = len > NAME_MAX;
 	struct item *it;
 	int r;
 
+	len = MIN(len, NAME_MAX);
 	r = base_reserve(&l->items, &l->cap, l->n + 1, sizeof(*l->items));
 	if (r == 0)
 		r = base_reserve(&l->names, &l->names_cap, l->names_len + len + 1, 1);
@@ -74,7 +78,12 @@ static int add_item(struct scan_listing *l, const struct dirent64 *e)
 	it->name_off = (uint32_t)l->names_len;
 	it->name_len = (uint16_t)len;
 	it->type = type_of_dirent(e->d_type);
-	memcpy(l->names + l->names_len, e->d_name, len + 1);
+	if (cut) {
+		it->problem = SCAN_ERROR;
+		it->error = ENAMETOOLONG;
+	}
+	memcpy(l->names + l->names_len, e->d_name, len);
+	l->names[l->names_len + len] = '\0';
 	l->names_len += len + 1;
 	return 0;
 }
@@ -88,9 +97,10 @@ static void stat_item(struct worker *w, int fd, struct item *it, const char *nam
 
 	if (is_excluded(s->options, name)) {
 		it->problem = SCAN_EXCLUDED;
+		it->error = 0;
 		return;
 	}
-	if (it->type == SCAN_DIR)
+	if (it->type == SCAN_DIR || it->problem)
 		return;
 	r = open_statx_meta(w, fd, name, 0, &st);
 	if (r < 0) {
@@ -121,6 +131,8 @@ int scan_listing_add(struct scan_listing *l, const struct scan_entry *e)
 	struct item *it;
 	int r;
 
+	if (e->name_len > NAME_MAX)
+		return -EUCLEAN;
 	memcpy(name.d_name, e->name, e->name_len);
 	name.d_name[e->name_len] = '\0';
 	r = add_item(l, &name);
@@ -130,10 +142,9 @@ int scan_listing_add(struct scan_listing *l, const struct scan_entry *e)
 	it->type = e->type;
 	it->problem = e->problem;
 	it->error = e->error;
-	if (e->meta.multi)
+	it->meta = e->meta;
+	if (e->meta.multi || is_excluded(l->w->scan->options, name.d_name))
 		stat_item(l->w, l->fd, it, l->names + it->name_off);
-	else
-		it->meta = e->meta;
 	return l->n == CHUNK ? pack_run(l) : 0;
 }
 
@@ -526,14 +537,14 @@ bool scan_listing_next(struct scan_listing *l, struct scan_entry *ret)
 	return true;
 }
 
-static int finish_reading(struct worker *w, struct scan_listing *l)
+static int finish_reading(struct scan_listing *l)
 {
 	if (l->n_runs) {
 		int r = pack_run(l);
 
 		return r < 0 ? r : start_merge(l);
 	}
-	return w->scan->sink ? sort_items(l) : 0;
+	return sort_items(l);
 }
 
 static int begin_reading(struct worker *w, struct scan_dir *d, int fd)
@@ -573,7 +584,7 @@ int entries_read(struct worker *w, struct scan_dir *d, int fd, const struct scan
 			return r;
 		look_at_items(w, l, fd);
 	}
-	return finish_reading(w, l);
+	return finish_reading(l);
 }
 
 void entries_done(struct scan_listing *l)

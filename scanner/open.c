@@ -336,7 +336,9 @@ int open_child(struct worker *w, struct scan_dir *d, int *ret_fd)
 	if (own)
 		open_close(w, pfd);
 	open_drop_parent(w, d->parent);
-	if (problem == SCAN_OK && *ret_fd >= 0 && seen_before(w->scan, d->dev, d->ino)) {
+	/* Network and FUSE file systems may number different directories alike. */
+	if (problem == SCAN_OK && *ret_fd >= 0 && !w->scan->stat_first &&
+	    seen_before(w->scan, d->dev, d->ino)) {
 		open_close(w, *ret_fd);
 		*ret_fd = -1;
 		problem = SCAN_CHANGED;

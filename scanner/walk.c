@@ -11,7 +11,6 @@
 #include "scanner/internal.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/vfs.h>
@@ -61,7 +60,7 @@ static void dir_free(struct scan_dir *d)
 	free(d);
 }
 
-/* The directory's own part of its totals: its blocks and what went wrong with itself. */
+/* All that is known of d as totals; the exact sums stop at INT64_MAX only here. */
 static void count_self(struct scan_dir *d, struct scan_totals *t)
 {
 	*t = d->sum;
@@ -221,6 +220,7 @@ static int give_listing(struct worker *w, struct scan_dir *d)
 static int publish(struct worker *w, struct scan_dir *d, int fd)
 {
 	struct scan *s = w->scan;
+	int r;
 
 	atomic_store(&d->unopened, d->n_kids);
 	atomic_store(&d->pending, d->n_kids + 1);
@@ -234,7 +234,12 @@ static int publish(struct worker *w, struct scan_dir *d, int fd)
 		atomic_fetch_add(&s->unheld, 1);
 		open_keep_cursor(w, d, fd);
 	}
-	return queue_push(w, d);
+	r = queue_push(w, d);
+	if (r < 0 && d->held) {
+		open_close(w, d->fd);
+		atomic_fetch_sub(&s->held, 1);
+	}
+	return r;
 }
 
 static void read_directory(struct worker *w, struct scan_dir *d, int fd)
@@ -257,6 +262,7 @@ static void read_directory(struct worker *w, struct scan_dir *d, int fd)
 		if (r == 0)
 			return;
 		walk_fail(s, r);
+		fd = -1; /* closed, or kept as the cursor */
 	}
 	d->n_kids = 0;
 	atomic_store(&d->pending, 1);

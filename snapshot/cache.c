@@ -324,6 +324,18 @@ int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret)
 	return r;
 }
 
+/* What is made up in memory may hold roots that its totals do not count. */
+int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
+{
+	int r = snap_node_get(s, ref, ret);
+
+	if (r == 0 && n->ref >> REF_SLOT_BITS < VIRTUAL_FIRST && ret->totals.dirs >= n->totals.dirs) {
+		snap_node_put(s, ret);
+		r = -EUCLEAN;
+	}
+	return r;
+}
+
 void snap_node_put(struct snap *s, struct snap_node *n)
 {
 	if (n->pack)

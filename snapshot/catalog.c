@@ -7,6 +7,7 @@
 #include "snapshot/internal.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 
 struct field {
@@ -195,13 +196,32 @@ static void copy_text(sqlite3_stmt *st, int column, char *ret, size_t size)
 	(void)snprintf(ret, size, "%s", text ? text : "");
 }
 
+/* As realpath(3) gives it: no empty component, none too long, no "." or "..". */
+static bool is_root_path(const char *p)
+{
+	if (strlen(p) >= PATH_MAX || p[0] != '/')
+		return false;
+	if (p[1] == '\0')
+		return true;
+	while (*p == '/') {
+		size_t len = strcspn(++p, "/");
+
+		if (len == 0 || len > NAME_MAX || (p[0] == '.' && (len == 1 || (len == 2 && p[1] == '.'))))
+			return false;
+		p += len;
+	}
+	return true;
+}
+
 static int read_row(sqlite3_stmt *st, struct snap_info *i)
 {
+	bool is_text = sqlite3_column_type(st, COL_ROOT) == SQLITE_TEXT;
 	const char *root = (const char *)sqlite3_column_text(st, COL_ROOT);
 	uint64_t fs[8];
 
 	memset(i, 0, sizeof(*i));
-	if (!root || root[0] != '/')
+	if (!is_text || !root || strlen(root) != (size_t)sqlite3_column_bytes(st, COL_ROOT) ||
+	    !is_root_path(root))
 		return -EUCLEAN;
 	i->root = strdup(root);
 	if (!i->root)

@@ -12,7 +12,7 @@ struct checker {
 	struct snap *s;
 	struct marks bad;     /* nodes that are wrong in themselves */
 	struct marks linked;  /* nodes with multi-link files below: their sums are bounds, not equations */
-	struct marks seen;    /* per snapshot walk: found good with all below */
+	struct marks seen;    /* found good with all below */
 	struct bytes scratch;
 	struct node_kid *kids;
 	struct snap_fingerprint *fps;
@@ -68,10 +68,11 @@ static void add_problem(struct scan_totals *t, uint8_t problem)
 		t->skipped++;
 }
 
-static int add_kid(struct checker *c, struct scan_totals *t, uint64_t ref, bool *linked)
+static int add_kid(struct checker *c, struct scan_totals *t, const struct snap_node *n, uint64_t ref,
+		   bool *linked)
 {
 	struct snap_node kid;
-	int r = snap_node_get(c->s, ref, &kid);
+	int r = snap_kid_get(c->s, n, ref, &kid);
 
 	if (r < 0)
 		return r;
@@ -90,10 +91,11 @@ static int add_kid(struct checker *c, struct scan_totals *t, uint64_t ref, bool 
 	return 0;
 }
 
-static int add_entry(struct checker *c, struct scan_totals *t, const struct snap_entry *e, bool *linked)
+static int add_entry(struct checker *c, struct scan_totals *t, const struct snap_node *n,
+		     const struct snap_entry *e, bool *linked)
 {
 	if (e->type == SCAN_DIR && e->kid)
-		return add_kid(c, t, e->kid, linked);
+		return add_kid(c, t, n, e->kid, linked);
 	add_problem(t, e->problem);
 	if (!snap_entry_exists(e))
 		return 0;
@@ -134,7 +136,7 @@ static int check_totals(struct checker *c, const struct snap_node *n)
 	add_problem(&t, n->problem);
 	snap_iter_init(&it, n);
 	while (r == 0 && (more = snap_iter_next(&it)) > 0)
-		r = add_entry(c, &t, &it.e, &linked);
+		r = add_entry(c, &t, n, &it.e, &linked);
 	if (r == 0 && more < 0)
 		r = more;
 	if (r == 0 && linked && marks_add(&c->linked, n->ref) < 0)
@@ -171,6 +173,20 @@ static int push_frame(struct frames *st, uint64_t ref)
 	return r;
 }
 
+static int open_kid(struct checker *c, struct frames *st, const struct snap_node *n, uint64_t ref)
+{
+	struct snap_node kid;
+	int r;
+
+	if (!ref || marks_has(&c->seen, ref) || marks_has(&c->bad, ref))
+		return 0;
+	r = snap_kid_get(c->s, n, ref, &kid); /* a smaller tree: no ring can be followed for ever */
+	if (r < 0)
+		return r;
+	snap_node_put(c->s, &kid);
+	return push_frame(st, ref);
+}
+
 static int open_frame(struct checker *c, struct frames *st, uint64_t ref)
 {
 	struct snap_node n;
@@ -180,9 +196,7 @@ static int open_frame(struct checker *c, struct frames *st, uint64_t ref)
 		return r;
 	r = load_kids(c, &n);
 	for (uint64_t i = 0; r == 0 && i < n.n_kids; i++)
-		if (c->kids[i].ref && !marks_has(&c->seen, c->kids[i].ref) &&
-		    !marks_has(&c->bad, c->kids[i].ref))
-			r = push_frame(st, c->kids[i].ref);
+		r = open_kid(c, st, &n, c->kids[i].ref);
 	snap_node_put(c->s, &n);
 	return r;
 }

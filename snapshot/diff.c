@@ -113,16 +113,17 @@ static int whole(struct walk *w, const struct waiting *at, const struct snap_ent
 	return emit(w, &c, at->path, at->len, e->name, e->name_len);
 }
 
-static int both(struct walk *w, const struct waiting *at, const struct snap_entry *e, uint64_t a, uint64_t b,
+static int both(struct walk *w, const struct waiting *at, const struct snap_node *dir_a,
+		const struct snap_node *dir_b, const struct snap_entry *e, uint64_t a, uint64_t b,
 		struct snap_change *own)
 {
 	struct snap_node na, nb;
 	struct snap_change c;
-	int r = snap_node_get(w->s, a, &na);
+	int r = snap_kid_get(w->s, dir_a, a, &na);
 
 	if (r < 0)
 		return r;
-	r = snap_node_get(w->s, b, &nb);
+	r = snap_kid_get(w->s, dir_b, b, &nb);
 	if (r == 0) {
 		c = difference(&na.totals, &nb.totals);
 		subtract(own, &c);
@@ -137,8 +138,9 @@ static uint64_t dir_ref(const struct snap_entry *e)
 	return e->type == SCAN_DIR && snap_entry_exists(e) ? e->kid : 0;
 }
 
-static int pair(struct walk *w, const struct waiting *at, const struct snap_entry *ea,
-		const struct snap_entry *eb, struct snap_change *own)
+static int pair(struct walk *w, const struct waiting *at, const struct snap_node *na,
+		const struct snap_node *nb, const struct snap_entry *ea, const struct snap_entry *eb,
+		struct snap_change *own)
 {
 	uint64_t a = ea ? dir_ref(ea) : 0, b = eb ? dir_ref(eb) : 0;
 	int r = 0;
@@ -146,7 +148,7 @@ static int pair(struct walk *w, const struct waiting *at, const struct snap_entr
 	if (a == b)
 		return 0;
 	if (a && b)
-		return both(w, at, ea, a, b, own);
+		return both(w, at, na, nb, ea, a, b, own);
 	if (a)
 		r = whole(w, at, ea, false, own);
 	if (r == 0 && b)
@@ -167,7 +169,7 @@ static int merge(struct walk *w, const struct waiting *at, const struct snap_nod
 	while (r == 0 && (more_a > 0 || more_b > 0)) {
 		int c = more_a <= 0 ? 1 : more_b <= 0 ? -1 : strcmp(a.e.name, b.e.name);
 
-		r = pair(w, at, c <= 0 ? &a.e : NULL, c >= 0 ? &b.e : NULL, own);
+		r = pair(w, at, na, nb, c <= 0 ? &a.e : NULL, c >= 0 ? &b.e : NULL, own);
 		if (c <= 0)
 			more_a = snap_iter_next(&a);
 		if (c >= 0)

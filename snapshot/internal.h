@@ -121,7 +121,6 @@ struct snap {
 
 int snap_errno(int sqlite_rc);
 int store_exec(sqlite3 *db, const char *sql);
-int store_connect(const char *path, unsigned flags, sqlite3 **ret);
 /* Size of the index as this transaction sees it. */
 int store_bytes(struct snap *s, uint64_t *ret);
 int store_begin_read(struct snap *s);

@@ -43,7 +43,7 @@ int listing_begin(struct listing_encoder *e, struct bytes *out, const struct sca
 
 	if (r < 0)
 		return r;
-	*e = (struct listing_encoder){ .out = out, .mtime = m->mtime };
+	*e = (struct listing_encoder){ .out = out };
 	p = out->p + out->len;
 	p = varint_put(p, m->mode);
 	p = varint_put(p, m->uid);
@@ -151,7 +151,7 @@ int listing_add(struct listing_encoder *e, const struct scan_entry *entry)
 {
 	size_t shared = 0;
 	uint8_t *p, *flags;
-	int r = bytes_reserve(e->out, ENTRY_MAX);
+	int r = entry->name_len < sizeof(e->last) ? bytes_reserve(e->out, ENTRY_MAX) : -ENAMETOOLONG;
 
 	if (r < 0)
 		return r;
@@ -245,18 +245,26 @@ static const uint8_t *get_name(struct snap_iter *it, const uint8_t *p, const uin
 	return p + rest;
 }
 
+/* What a file system could list: no slash, no NUL, neither "." nor "..". */
+static bool is_name(const char *name, size_t len)
+{
+	if (memchr(name, '/', len) || memchr(name, '\0', len))
+		return false;
+	return name[0] != '.' || !(len == 1 || (len == 2 && name[1] == '.'));
+}
+
 int snap_iter_next(struct snap_iter *it)
 {
 	const uint8_t *p = it->p, *end = it->node->end;
 	uint64_t error = 0;
 	uint8_t flags;
 
-	if (p == end)
-		return 0;
+	if (p == end || it->next == it->node->n_entries)
+		return p == end && it->next == it->node->n_entries ? 0 : -EUCLEAN;
 	if (it->next % RESTART == 0)
 		it->mtime = 0, it->uid = it->gid = 0, it->mode = 0;
 	p = get_name(it, p, end);
-	if (!p || p == end || memchr(it->e.name, '/', it->e.name_len))
+	if (!p || p == end || !is_name(it->e.name, it->e.name_len))
 		return -EUCLEAN;
 	flags = *p++;
 	memset(&it->e.meta, 0, sizeof(it->e.meta));

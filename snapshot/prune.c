@@ -100,6 +100,7 @@ static int push_ref(struct refs *stack, struct marks *m, uint64_t ref)
 	return r;
 }
 
+/* A node is pushed once, so a ring in a damaged index ends too. */
 static int push_kids(struct snap *s, struct refs *stack, struct marks *m, uint64_t ref)
 {
 	struct snap_node n;

@@ -128,6 +128,8 @@ struct snap_iter {
 };
 
 int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret);
+/** The same for a sub-directory of n, which must be the smaller tree: a damaged index could hold a ring. */
+int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
 void snap_node_put(struct snap *s, struct snap_node *n);
 /** A second pin on a node already held. */
 void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *ret);
@@ -148,11 +150,11 @@ static inline bool snap_entry_exists(const struct snap_entry *e)
 
 /* A directory that is in no index: the way from the top to the scanned roots. */
 struct snap_virtual {
-	const struct snap_node *base; /* NULL, or a directory to extend: keeps its totals and metadata */
+	const struct snap_node *base; /* NULL, or a directory to extend: keeps its metadata */
 	struct scan_meta meta;        /* without base */
-	struct scan_totals totals;    /* without base */
-	const char **names;           /* sorted; none of them in base */
-	const uint64_t *refs;
+	struct scan_totals totals;
+	const struct scan_entry *entries; /* sorted by name; those in base too give way */
+	const uint64_t *refs;         /* per entry: of a directory, else 0 */
 	size_t n;
 };
 
@@ -160,7 +162,7 @@ struct snap_virtual {
 int snap_virtual_add(struct snap *s, const struct snap_virtual *v, uint64_t *ret);
 void snap_virtual_drop(struct snap *s, uint64_t ref);
 
-/* Limit the memory of the node cache (default 16 MiB). What is pinned may exceed it. */
+/* Limit the memory of the node cache (default 8 MiB). What is pinned may exceed it. */
 void snap_cache_limit(struct snap *s, size_t bytes);
 size_t snap_cache_bytes(struct snap *s);
 
@@ -169,6 +171,8 @@ int snap_path_ref(struct snap *s, uint64_t ref, const char *path, uint64_t *ret)
 
 /** A 64-bit hash for numbers that derive from names (XXH3); no secret, the same for ever. */
 uint64_t snap_hash(const void *p, size_t len, uint64_t seed);
+/** A seed that only the index knows, the same for its whole life. */
+uint64_t snap_seed(const struct snap *s);
 
 /* -- choosing snapshots ------------------------------------------------------------------------ */
 
@@ -256,6 +260,8 @@ struct snap_writer;
 int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode, struct snap_writer **ret);
 /** What to hand to scan_run(). */
 const struct scan_sink *snap_write_sink(struct snap_writer *w);
+/** What failed in the writer while the scan ran, 0 if nothing did: then the scan itself is to blame. */
+int snap_write_error(struct snap_writer *w);
 /** Store the snapshot durably and end the writer. Fills *ret (snap_info_done()). 0 or -errno: nothing stored. */
 int snap_write_commit(struct snap_writer *w, const struct scan_report *report, struct snap_info *ret);
 /** End the writer and forget what it wrote. NULL is fine. */

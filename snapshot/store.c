@@ -100,7 +100,9 @@ static int make_parents(const char *path)
 
 		if (p)
 			*p = '\0';
-		if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		if (mkdir(dir, 0700) == 0)
+			(void)chmod(dir, 0700); /* whatever the umask */
+		else if (errno != EEXIST)
 			return -errno;
 		if (last)
 			return 0;
@@ -122,6 +124,24 @@ static int check_owner(const char *path)
 	if (geteuid() == 0 && (st.st_uid != 0 || st.st_mode & 022))
 		return -EPERM;
 	return 0;
+}
+
+/* SQLite reads the log and its index, too. */
+static int check_owners(const char *path)
+{
+	static const char *const suffixes[] = { "", "-wal", "-shm" };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(suffixes); i++) {
+		AUTO(base_free) char *name = NULL;
+
+		if (asprintf(&name, "%s%s", path, suffixes[i]) < 0)
+			return -ENOMEM;
+		r = check_owner(name);
+		if (r == -ENOENT && i > 0)
+			r = 0;
+	}
+	return r;
 }
 
 static int create_file(const char *path)
@@ -205,12 +225,12 @@ static int set_up(sqlite3 *db, unsigned flags)
 			      "PRAGMA journal_size_limit=4194304; PRAGMA foreign_keys=ON;");
 }
 
-int store_connect(const char *path, unsigned flags, sqlite3 **ret)
+static int store_connect(const char *path, unsigned flags, sqlite3 **ret)
 {
 	int r = flags & SNAP_WRITE ? create_file(path) : 0;
 
 	if (r == 0)
-		r = check_owner(path);
+		r = check_owners(path);
 	if (r == 0 && access(path, flags & SNAP_WRITE ? R_OK | W_OK : R_OK) < 0)
 		r = -errno;
 	if (r < 0)
@@ -383,6 +403,11 @@ void snap_close(struct snap *s)
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s->path);
 	free(s);
+}
+
+uint64_t snap_seed(const struct snap *s)
+{
+	return snap_hash(s->secret, sizeof(s->secret), 0);
 }
 
 const char *snap_path(const struct snap *s)

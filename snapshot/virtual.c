@@ -21,13 +21,19 @@ static int add_kid(struct making *m, const struct node_kid *kid)
 	return r;
 }
 
-static int add_own(struct making *m, const char *name, uint64_t ref)
+static int add_own(struct making *m, const struct scan_entry *e, uint64_t ref)
 {
-	struct scan_entry e = { .name = name, .name_len = (uint16_t)strlen(name), .type = SCAN_DIR };
 	struct node_kid kid = { .ref = ref };
-	int r = listing_add(&m->enc, &e);
+	int r = listing_add(&m->enc, e);
 
-	return r == 0 ? add_kid(m, &kid) : r;
+	return r == 0 && e->type == SCAN_DIR ? add_kid(m, &kid) : r;
+}
+
+static int compare_names(const struct snap_entry *a, const struct scan_entry *b)
+{
+	int c = memcmp(a->name, b->name, MIN(a->name_len, b->name_len));
+
+	return c ? c : (int)a->name_len - (int)b->name_len;
 }
 
 /* An entry of the base. Problems of a kid are in its word, not in the listing. */
@@ -59,7 +65,7 @@ static int merge(struct making *m, const struct snap_virtual *v)
 		more = snap_iter_next(&it);
 	}
 	while (r == 0 && (more > 0 || i < v->n)) {
-		int c = more <= 0 ? 1 : i == v->n ? -1 : strcmp(it.e.name, v->names[i]);
+		int c = more <= 0 ? 1 : i == v->n ? -1 : compare_names(&it.e, &v->entries[i]);
 
 		if (c == 0) { /* a place where something is mounted: the view shows what */
 			more = snap_iter_next(&it);
@@ -67,7 +73,7 @@ static int merge(struct making *m, const struct snap_virtual *v)
 			r = add_copied(m, &it.e);
 			more = snap_iter_next(&it);
 		} else {
-			r = add_own(m, v->names[i], v->refs[i]);
+			r = add_own(m, &v->entries[i], v->refs[i]);
 			i++;
 		}
 	}
@@ -77,7 +83,7 @@ static int merge(struct making *m, const struct snap_virtual *v)
 static int make_record(struct making *m, const struct snap_virtual *v, uint64_t self)
 {
 	struct scan_dirinfo info = { .meta = v->base ? v->base->meta : v->meta };
-	struct snap_node n = { .totals = v->base ? v->base->totals : v->totals };
+	struct snap_node n = { .totals = v->totals };
 	int r = listing_begin(&m->enc, &m->listing, &info);
 
 	if (r == 0)

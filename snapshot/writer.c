@@ -49,6 +49,7 @@ struct snap_writer {
 	int64_t trusted_until; /* --quick: directories changed later than this are read */
 	struct scan_sink sink;
 	sqlite3_stmt *insert; /* s->lock */
+	_Atomic int error; /* the first -errno of a callback */
 	_Atomic uint64_t next_pack, nodes_written, listings_written;
 	pthread_mutex_t known_lock;
 	struct known *_Atomic known; /* set once, under known_lock */
@@ -126,7 +127,7 @@ static uint64_t previous_ref(struct snap_writer *w, const struct scan_dirinfo *d
 	if (!parent)
 		return w->previous;
 	if (parent->same)
-		return parent->previous_kids ? parent->previous_kids[dir->index] : 0;
+		return dir->index < parent->previous.n_kids ? parent->previous_kids[dir->index] : 0;
 	if (!parent->has_previous ||
 	    snap_node_find(&parent->previous, dir->name, dir->name_len, &e, NULL) <= 0)
 		return 0;
@@ -180,6 +181,15 @@ static int keep_listing(struct builder *b, struct state *st)
 	return 0;
 }
 
+static int note_error(struct snap_writer *w, int r)
+{
+	int none = 0;
+
+	if (r < 0)
+		(void)atomic_compare_exchange_strong(&w->error, &none, r);
+	return r;
+}
+
 /* -- reuse(): --quick takes the entries of a directory whose time of modification is as before -------- */
 
 static int add_known(struct scan_listing *l, const struct snap_node *n)
@@ -205,13 +215,27 @@ static int add_known(struct scan_listing *l, const struct snap_node *n)
 	return r < 0 ? r : 1;
 }
 
+/* What was left out may have to be in now: the options may have changed. */
+static bool has_skipped(const struct snap_node *n)
+{
+	struct snap_iter it;
+
+	if (n->totals.skipped == 0)
+		return false;
+	snap_iter_init(&it, n);
+	while (snap_iter_next(&it) > 0)
+		if (!snap_entry_exists(&it.e))
+			return true;
+	return false;
+}
+
 /* What was not whole is read again. */
 static bool is_trusted(const struct snap_writer *w, const struct snap_node *n, const struct scan_meta *now)
 {
 	const struct scan_totals *t = &n->totals;
 
 	return n->meta.mtime == now->mtime && now->mtime < w->trusted_until && !n->problem &&
-	       !(t->errors | t->vanished | t->changed);
+	       !(t->errors | t->vanished | t->changed) && !has_skipped(n);
 }
 
 static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l)
@@ -230,7 +254,7 @@ static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir
 	if (is_trusted(w, &n, &dir->meta))
 		r = add_known(l, &n);
 	snap_node_put(w->s, &n);
-	return r;
+	return note_error(w, r);
 }
 
 static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l,
@@ -247,7 +271,7 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 		r = keep_listing(b, st);
 	if (r < 0) {
 		state_free(w, st);
-		return r;
+		return note_error(w, r);
 	}
 	st->meta = dir->meta;
 	*ret = st;
@@ -534,7 +558,7 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	ret->word[T_FLAGS] = (n.world_listable ? T_LISTABLE : 0) | (n.single_owner ? T_OWNER : 0) |
 			     (uint64_t)st->meta.uid << 32;
 	state_free(w, st);
-	return r;
+	return note_error(w, r);
 }
 
 static void sink_drop(void *ctx, void *state)
@@ -630,6 +654,11 @@ int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode, stru
 const struct scan_sink *snap_write_sink(struct snap_writer *w)
 {
 	return &w->sink;
+}
+
+int snap_write_error(struct snap_writer *w)
+{
+	return atomic_load(&w->error);
 }
 
 void snap_write_abort(struct snap_writer *w)

@@ -4,6 +4,7 @@
 
 #include "fs/fs.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <limits.h>
 
@@ -22,11 +23,18 @@ static int parse_size(const char *arg, size_t *ret)
 {
 	char *end;
 	unsigned long long n = strtoull(arg, &end, 10);
-	const char *units = "KMG", *unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	const char *units = "KMG", *unit = isalpha((unsigned char)*end) ? strchr(units, *end & ~0x20) : NULL;
 
 	if (*arg < '0' || *arg > '9' || (*end && (!unit || end[1])) || n > 1 << 30)
 		return tool_fail(-1, "the option cache takes a size such as 64M, not", arg, NULL);
 	*ret = (size_t)n << (unit ? 10 * (unit - units + 1) : 0);
+	return 0;
+}
+
+static int parse_every(const char *arg, int64_t *ret)
+{
+	if (snap_parse_age(arg, ret) < 0 || *ret == 0)
+		return tool_fail(-1, "the option every takes a time such as 10m, not", arg, NULL);
 	return 0;
 }
 
@@ -56,18 +64,20 @@ static int pass_on(struct mount_args *a, const char *word)
 
 static int parse_word(struct mount_args *a, const char *word)
 {
-	static const char *const passed[] = { "default_permissions", "auto_unmount", "noexec", "max_read=*",
+	static const char *const passed[] = { "ro", "default_permissions", "auto_unmount", "noexec", "max_read=*",
 					      "context=*",	     "debug",	     NULL };
 	/* What fstab and mount(8) say to themselves, and what the mount is anyhow. */
-	static const char *const ignored[] = { "ro",	  "rw",	    "auto",    "noauto", "nofail", "defaults",
+	static const char *const ignored[] = { "rw",	    "auto",    "noauto", "nofail", "defaults",
 					       "user",	  "users",  "nouser",  "nosuid", "nodev",  "noatime",
 					       "_netdev", "x-*",    "comment=*", "dev",	 "suid",   "exec",
-					       "nodiratime", "relatime", "", NULL };
+					       "nodiratime", "relatime", NULL };
 
 	if (strcmp(word, "show_usage") == 0)
 		a->o.show_usage = true;
 	else if (strcmp(word, "xattr") == 0)
 		a->o.xattr = true;
+	else if (strncmp(word, "every=", 6) == 0)
+		return parse_every(word + 6, &a->o.every);
 	else if (strncmp(word, "cache=", 6) == 0)
 		return parse_size(word + 6, &a->o.cache_bytes);
 	else if (strcmp(word, "allow_other") == 0 || strcmp(word, "allow_root") == 0)
@@ -186,6 +196,8 @@ const struct command cmd_mount = {
 		   "  -f                stay in the foreground\n"
 		   "  -o show_usage     list .usage in every directory, not only at the top\n"
 		   "  -o xattr          answer user.disktracker.* and ceph.dir.* (slows ls -l down)\n"
+		   "  -o every=TIME     scan the roots again this often, at idle priority: 10m, 1h, 1d\n"
+		   "  -o ro             refuse even .telemetry/rescan\n"
 		   "  -o cache=SIZE     memory for directories, such as 64M (default 8M)\n",
 	.run = run,
 };

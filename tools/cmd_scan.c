@@ -210,12 +210,13 @@ static int scan_and_store(const struct scan_args *a, struct snap *s, const char 
 
 	if (r < 0)
 		return store_failed(s, r);
-	r = scan_run(path, &a->options, snap_write_sink(w), &rep);
+	r = scan_run(root, &a->options, snap_write_sink(w), &rep);
 	end_progress(a->progress.terminal);
 	if (r < 0) {
+		int stored = snap_write_error(w);
+
 		snap_write_abort(w);
-		return r == -ECANCELED || r == -ENOENT || r == -ENOTDIR ? scan_failed(path, r) :
-									  store_failed(s, r);
+		return stored < 0 ? store_failed(s, stored) : scan_failed(path, r);
 	}
 	r = snap_write_commit(w, &rep, &info);
 	scan_report_done(&rep);
@@ -258,6 +259,8 @@ static int scan_roots(const struct scan_args *a, char **paths)
 			status = scan_and_store(a, s, *paths, root);
 		worst = MAX(worst, status);
 	}
+	if (*paths)
+		worst = scan_failed(*paths, -ECANCELED);
 	return worst;
 }
 

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fixed - the ways into trees that never change: .usage/at/SNAPSHOT and .growth/WINDOW.
+ */
+#include "fs/request.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* -- the past and growth: ways into trees that never change -- */
+
+/* The row and entry of a fixed tree's first directory. */
+static int enter(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t ino, uint64_t ref,
+		 uint32_t fixed, uint32_t *row, struct fuse_entry_param *ret)
+{
+	struct snap_node n;
+	int r = snap_node_get(fs->s, ref, &n);
+
+	if (r < 0)
+		return r;
+	*row = rows_lookup(&fs->view.rows, parent, ino, ref, fixed, &fs->view.now, g);
+	attr_dir(ino, &n, &ret->attr);
+	snap_node_put(fs->s, &n);
+	ret->ino = *row;
+	ret->attr_timeout = TIMEOUT_FOREVER;
+	return *row ? 0 : -ENOMEM;
+}
+
+uint64_t ino_window(struct fs *fs, const struct gen *g, size_t window)
+{
+	char name[48];
+	int n = snprintf(name, sizeof(name), "%s/%" PRIu32, window_names[window], g->number);
+
+	return ino_child(ino_virtual(fs->view.top_ino, V_GROWN), name, (size_t)n);
+}
+
+/* The numbers of an id and of a word that means it now differ, so that each is a directory of its own. */
+uint64_t ino_at(uint64_t dir_ino, const char *name, int64_t id)
+{
+	char full[300];
+	bool is_id = name[strspn(name, "0123456789")] == '\0';
+	int n = is_id ? snprintf(full, sizeof(full), "%" PRId64, id) :
+			snprintf(full, sizeof(full), "%.255s/%" PRId64, name, id);
+
+	return ino_child(ino_virtual(dir_ino, V_AT), full, (size_t)n);
+}
+
+/* Above the roots: all of them as they were when that snapshot was taken. */
+static int join_then(struct fs *fs, struct gen *g, int64_t id, const char *path, uint64_t *ret)
+{
+	AUTO(base_free) uint64_t *refs = calloc(g->list.n + 1, sizeof(*refs));
+	const char *below = fs->view.root ? path_below(fs->view.root, path) : path + 1;
+	size_t at;
+	int r;
+
+	if (!refs)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->list.n; i++)
+		if (snap_select_before(&g->all, g->list.info[i].root, INT64_MAX, id + 1, &at) == 0)
+			refs[i] = g->all.info[at].ref;
+	(void)pthread_mutex_lock(&g->lock);
+	r = view_join(&fs->view, g, refs, ret);
+	(void)pthread_mutex_unlock(&g->lock);
+	return r < 0 ? r : snap_path_ref(fs->s, *ret, below ? below : "", ret);
+}
+
+static int select_then(const struct gen *g, const struct snap_info *shown, const char *name, size_t *ret)
+{
+	const char *root = shown ? shown->root : NULL;
+	int64_t now = shown ? shown->time : INT64_MAX;
+
+	if (shown && strcmp(name, "prev") == 0)
+		return snap_select_before(&g->all, root, INT64_MAX, shown->id, ret);
+	return snap_select(&g->all, root, name, now, ret);
+}
+
+static int ref_then(struct fs *fs, struct gen *g, uint32_t row, const struct snap_info *shown,
+		    const struct snap_info *then, uint64_t *ret)
+{
+	struct text path = { 0 };
+	const char *below;
+	int r = req_path(fs, g, row, &path);
+
+	if (r == 0 && shown) {
+		below = path_below(then->root, path.p);
+		r = below ? snap_path_ref(fs->s, then->ref, below, ret) : -ENOENT;
+	} else if (r == 0) {
+		r = join_then(fs, g, then->id, path.p, ret);
+	}
+	text_done(&path);
+	return r;
+}
+
+int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, uint32_t *row,
+		     struct fuse_entry_param *ret)
+{
+	const struct snap_info *shown = view_snapshot(&fs->view, g, parent), *then;
+	struct row dir, known;
+	uint64_t ino, ref = 0;
+	size_t i;
+	int r;
+
+	if (!rows_get(&fs->view.rows, parent, &dir) || select_then(g, shown, name, &i) < 0)
+		return -ENOENT;
+	then = &g->all.info[i];
+	ino = ino_at(dir.ino, name, then->id);
+	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
+	*row = rows_find(&fs->view.rows, ino);
+	(void)pthread_rwlock_unlock(&fs->view.rows.lock);
+	r = *row && rows_get(&fs->view.rows, *row, &known) && known.ino == ino ?
+		    0 :
+		    ref_then(fs, g, parent, shown, then, &ref);
+	if (r == 0)
+		r = enter(fs, g, parent, ino, ref ? ref : known.ref, fixed_make(FIXED_AT, then->id), row,
+			  ret);
+	/* What "prev" or a time means changes with the next snapshot; an id stays. */
+	if (name[strspn(name, "0123456789")] != '\0')
+		ret->entry_timeout = TIMEOUT_NEVER;
+	return r == -EINVAL ? -ENOENT : r;
+}
+
+static void job_window(struct fs *fs, struct job *j)
+{
+	size_t window = node_id_unpack(j->ino).virt - V_WINDOW;
+	struct fuse_entry_param e = { .entry_timeout = TIMEOUT_NEVER };
+	struct gen *g = view_now(&fs->view);
+	uint32_t row = ROW_TOP;
+	uint64_t ref;
+	int r;
+
+	(void)pthread_mutex_lock(&g->lock);
+	r = grown_make(&fs->view, g, window, &ref);
+	(void)pthread_mutex_unlock(&g->lock);
+	if (r == 0)
+		r = enter(fs, g, ROW_TOP, ino_window(fs, g, window), ref,
+			  fixed_make(FIXED_GROWTH, (int64_t)window), &row, &e);
+	jobs_end(j);
+	(void)pthread_rwlock_rdlock(&fs->requests);
+	if (r < 0)
+		req_error(fs, j->req, r);
+	else
+		req_entry(fs, j->req, g, row, &e);
+	req_end(fs);
+	gen_put(&fs->view, g);
+}
+
+/* True if the reply comes later, from a job. */
+bool lookup_window(struct fs *fs, fuse_req_t req, const char *name, int *r)
+{
+	struct node_id id = { .kind = NODE_VIRTUAL, .row = ROW_TOP };
+	int window = window_find(name);
+
+	*r = window < 0 ? -ENOENT : 0;
+	if (window < 0)
+		return false;
+	id.virt = (uint8_t)(V_WINDOW + window);
+	req_park(fs, req, node_id_pack(&id), job_window, 0, 0);
+	return true;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * past - what changed: history of a directory, and growth over a window of time.
+ *
+ * A window counts back from the snapshot that is shown, not from the clock, so a text is a function of
+ * path and snapshots alone. It begins with the newest snapshot that is at least as old as the window;
+ * while the index is younger than that, with the oldest.
+ */
+#include "fs/internal.h"
+
+#include <inttypes.h>
+
+static const int64_t window_seconds[WINDOWS] = { 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400 };
+const char *const window_names[WINDOWS] = { "1h", "1d", "7d", "30d", "365d" };
+
+int window_find(const char *name)
+{
+	for (size_t i = 0; i < WINDOWS; i++)
+		if (strcmp(window_names[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i, size_t w)
+{
+	size_t at;
+
+	if (snap_select_before(all, i->root, i->time - window_seconds[w], i->id, &at) < 0 &&
+	    snap_select_oldest(all, i->root, &at) < 0)
+		return NULL;
+	return &all->info[at];
+}
+
+const char *path_below(const char *root, const char *path)
+{
+	size_t len = strcmp(root, "/") == 0 ? 0 : strlen(root);
+
+	if (strncmp(path, root, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+		return NULL;
+	path += len;
+	return *path == '/' ? path + 1 : path;
+}
+
+/* -- growth ---------------------------------------------------------------------------------- */
+
+static void put_change(const struct usage_dir *d, struct text *out, const struct snap_change *c,
+		       const char *prefix)
+{
+	struct text first = { 0 }, path = { 0 };
+
+	if (c->bytes == 0)
+		return;
+	text_puts(&first, c->bytes > 0 ? "+" : "");
+	text_i64(&first, c->bytes);
+	text_add(&first, "", 1);
+	text_puts(&path, prefix);
+	if (*prefix && c->path_len)
+		text_puts(&path, "/");
+	text_add(&path, c->path, c->path_len);
+	if (path.len == 0)
+		text_puts(&path, ".");
+	if (first.failed || path.failed)
+		out->failed = true;
+	else
+		table_text_line(d, out, first.p, path.p, path.len);
+	text_done(&first);
+	text_done(&path);
+}
+
+static int ref_then(const struct usage_dir *d, const struct snap_info *then, const char *below, uint64_t *ret)
+{
+	int r = snap_path_ref(d->s, then->ref, below, ret);
+
+	if (r != -ENOENT)
+		return r;
+	*ret = 0;
+	return 0;
+}
+
+static int put_changes(const struct usage_dir *d, uint64_t old, uint64_t now, const char *prefix,
+		       struct text *out)
+{
+	struct snap_changes c;
+	int r = snap_diff(d->s, old, now, d->stop, &c);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < c.n; i++)
+		put_change(d, out, &c.c[i], prefix);
+	snap_changes_done(&c);
+	return 0;
+}
+
+/* A directory on the way to the roots: each root below it with its own window. */
+static int growth_of_roots(const struct usage_dir *d, size_t window, struct text *out)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < d->all->n; i++) {
+		const struct snap_info *now = &d->all->info[i], *then;
+		const char *prefix = path_below(d->path, now->root);
+		size_t newest;
+
+		if (!prefix || snap_select_before(d->all, now->root, INT64_MAX, INT64_MAX, &newest) < 0 ||
+		    newest != i)
+			continue;
+		then = window_start(d->all, now, window);
+		if (then && then->ref != now->ref)
+			r = put_changes(d, then->ref, now->ref, prefix, out);
+	}
+	return r;
+}
+
+static int render_growth(const struct usage_dir *d, size_t window, struct text *out)
+{
+	const struct snap_info *then;
+	const char *below;
+	uint64_t old;
+	int r;
+
+	if (!d->snapshot)
+		return growth_of_roots(d, window, out);
+	then = window_start(d->all, d->snapshot, window);
+	below = path_below(d->snapshot->root, d->path);
+	if (!then || !below)
+		return 0;
+	r = ref_then(d, then, below, &old);
+	return r < 0 ? r : put_changes(d, old, d->node->ref, "", out);
+}
+
+#define GROWTH_FILE(name, window)                                                    \
+	int render_growth_##name(const struct usage_dir *d, struct text *out)        \
+	{                                                                            \
+		return render_growth(d, window, out);                                \
+	}
+
+GROWTH_FILE(1h, 0)
+GROWTH_FILE(1d, 1)
+GROWTH_FILE(7d, 2)
+GROWTH_FILE(30d, 3)
+GROWTH_FILE(365d, 4)
+
+/* -- history --------------------------------------------------------------------------------- */
+
+static void history_line(struct text *out, const struct snap_info *i, uint64_t bytes, uint64_t files)
+{
+	text_i64(out, i->time);
+	text_puts(out, "\t");
+	text_u64(out, bytes);
+	text_puts(out, "\t");
+	text_u64(out, files);
+	text_puts(out, "\t");
+	text_i64(out, i->id);
+	text_puts(out, "\n");
+}
+
+static int sums_of(const struct usage_dir *d, uint64_t ref, uint64_t *bytes, uint64_t *files)
+{
+	struct snap_node n;
+	int r = 0;
+
+	*bytes = *files = 0;
+	if (ref)
+		r = snap_node_get(d->s, ref, &n);
+	if (ref && r == 0) {
+		*bytes = n.totals.bytes;
+		*files = n.totals.files;
+		snap_node_put(d->s, &n);
+	}
+	return r;
+}
+
+/* Of one root. A snapshot without the directory, after one with it, is a line of zeros. */
+static int history_of_path(const struct usage_dir *d, const char *below, struct text *out)
+{
+	uint64_t last_root = 0, last = 0, ref, bytes, files;
+
+	for (size_t i = 0; i < d->all->n; i++) {
+		const struct snap_info *info = &d->all->info[i];
+		int r = 0;
+
+		if (strcmp(info->root, d->snapshot->root) != 0 || info->id > d->snapshot->id ||
+		    info->ref == last_root)
+			continue;
+		if (usage_is_stopped(d))
+			return -EINTR;
+		last_root = info->ref;
+		r = ref_then(d, info, below, &ref);
+		if (r == 0 && ref != last) {
+			r = sums_of(d, ref, &bytes, &files);
+			history_line(out, info, bytes, files);
+			last = ref;
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* On the way to the roots: the sum of those below, whenever one of them changed. */
+static int history_of_roots(const struct usage_dir *d, struct text *out)
+{
+	const struct snap_list *all = d->all;
+
+	for (size_t i = 0; i < all->n; i++) {
+		uint64_t bytes = 0, files = 0;
+		size_t before;
+
+		if (!path_below(d->path, all->info[i].root))
+			continue;
+		if (snap_select_before(all, all->info[i].root, INT64_MAX, all->info[i].id, &before) == 0 &&
+		    all->info[before].ref == all->info[i].ref)
+			continue;
+		for (size_t j = 0; j <= i; j++) {
+			size_t newest;
+
+			if (!path_below(d->path, all->info[j].root) ||
+			    snap_select_before(all, all->info[j].root, INT64_MAX, all->info[i].id + 1,
+					       &newest) < 0 ||
+			    newest != j)
+				continue;
+			bytes = size_sum(bytes, all->info[j].totals.bytes);
+			files += all->info[j].totals.files;
+		}
+		history_line(out, &all->info[i], bytes, files);
+	}
+	return 0;
+}
+
+int render_history(const struct usage_dir *d, struct text *out)
+{
+	const char *below = d->snapshot ? path_below(d->snapshot->root, d->path) : NULL;
+
+	return below ? history_of_path(d, below, out) : history_of_roots(d, out);
+}

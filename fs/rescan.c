@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rescan - scans the roots again, on request or every so often, in a process of its own.
+ *
+ *     a thread waits for the time or for rescan_now() -> runs "disktracker scan --idle" for each root,
+ *     one after the other -> follow.c notices the snapshot like anybody else's
+ *
+ * The child is this very program; it reports progress through a pipe and ends when the pipe breaks, so
+ * it does not outlive the mount.
+ */
+#include "fs/internal.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+struct rescan {
+	struct fs *fs;
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t cond;
+	bool asked, stopping, running;
+	char *root;	    /* being scanned */
+	char block[8192];   /* what the child said last */
+	int last_status;    /* exit status of the last scan, -1: none yet */
+	int64_t last_end;
+};
+
+static bool is_stopping(struct rescan *r)
+{
+	bool stop;
+
+	(void)pthread_mutex_lock(&r->lock);
+	stop = r->stopping;
+	(void)pthread_mutex_unlock(&r->lock);
+	return stop;
+}
+
+static int start_child(struct rescan *r, const char *root, int out, pid_t *pid)
+{
+	char fd_arg[32];
+	const char *const words[] = { "disktracker", "scan",  "--idle",     "--index", r->fs->o->index,
+				      fd_arg,	     "--",    root,	    NULL };
+	char *argv[ARRAY_SIZE(words)];
+	posix_spawn_file_actions_t actions;
+	int e;
+
+	memcpy(argv, words, sizeof(words)); /* posix_spawn(3) takes them as char *, and changes none */
+	(void)snprintf(fd_arg, sizeof(fd_arg), "--progress-fd=3");
+	(void)posix_spawn_file_actions_init(&actions);
+	(void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	(void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	(void)posix_spawn_file_actions_adddup2(&actions, out, 3);
+	e = posix_spawn(pid, "/proc/self/exe", &actions, NULL, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	return -e;
+}
+
+/* Keep the last whole block. */
+static void keep_block(struct rescan *r, const char *p, size_t len)
+{
+	(void)pthread_mutex_lock(&r->lock);
+	len = MIN(len, sizeof(r->block) - 1);
+	memcpy(r->block, p, len);
+	r->block[len] = '\0';
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+static void read_progress(struct rescan *r, int fd)
+{
+	char buf[8192];
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	while (!is_stopping(r)) {
+		ssize_t n;
+
+		if (poll(&p, 1, 200) <= 0)
+			continue;
+		n = read(fd, buf, sizeof(buf)); /* a block is one write, so at most one read */
+		if (n <= 0)
+			return;
+		keep_block(r, buf, (size_t)n);
+	}
+}
+
+static void scan_root(struct rescan *r, const char *root)
+{
+	int fds[2], status = 0;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return;
+	if (start_child(r, root, fds[1], &pid) < 0) {
+		base_close(fds[0]);
+		base_close(fds[1]);
+		return;
+	}
+	base_close(fds[1]);
+	read_progress(r, fds[0]);
+	if (is_stopping(r))
+		(void)kill(pid, SIGTERM);
+	base_close(fds[0]);
+	(void)waitpid(pid, &status, 0);
+	(void)pthread_mutex_lock(&r->lock);
+	r->last_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	r->last_end = (int64_t)time(NULL);
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+static void set_root(struct rescan *r, const char *root)
+{
+	(void)pthread_mutex_lock(&r->lock);
+	free(r->root);
+	r->root = root ? strdup(root) : NULL;
+	r->running = root != NULL;
+	r->block[0] = '\0';
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+/* With --root only the root that holds it. */
+static bool is_shown(const struct fs *fs, const char *root)
+{
+	return !fs->o->root || path_below(root, fs->o->root) || path_below(fs->o->root, root);
+}
+
+static void scan_all(struct rescan *r)
+{
+	struct gen *g = view_now(&r->fs->view);
+
+	for (size_t i = 0; i < g->list.n && !is_stopping(r); i++) {
+		if (!is_shown(r->fs, g->list.info[i].root))
+			continue;
+		set_root(r, g->list.info[i].root);
+		scan_root(r, g->list.info[i].root);
+	}
+	set_root(r, NULL);
+	gen_put(&r->fs->view, g);
+}
+
+/* Until asked, or until the time has come. False: stop. */
+static bool wait_for_turn(struct rescan *r)
+{
+	struct timespec until;
+	int e = 0;
+	bool go;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += r->fs->o->every;
+	(void)pthread_mutex_lock(&r->lock);
+	while (!r->asked && !r->stopping && e != ETIMEDOUT)
+		e = r->fs->o->every ? pthread_cond_timedwait(&r->cond, &r->lock, &until) :
+				      pthread_cond_wait(&r->cond, &r->lock);
+	r->asked = false;
+	go = !r->stopping;
+	(void)pthread_mutex_unlock(&r->lock);
+	return go;
+}
+
+static void *rescan_main(void *arg)
+{
+	struct rescan *r = arg;
+
+	while (wait_for_turn(r))
+		scan_all(r);
+	return NULL;
+}
+
+int rescan_start(struct fs *fs)
+{
+	struct rescan *r = calloc(1, sizeof(*r));
+	pthread_condattr_t attr;
+	int e;
+
+	if (!r)
+		return -ENOMEM;
+	r->fs = fs;
+	r->last_status = -1;
+	(void)pthread_mutex_init(&r->lock, NULL);
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&r->cond, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	e = pthread_create(&r->thread, NULL, rescan_main, r);
+	if (e != 0) {
+		free(r);
+		return -e;
+	}
+	fs->rescan = r;
+	return 0;
+}
+
+void rescan_stop(struct fs *fs)
+{
+	struct rescan *r = fs->rescan;
+
+	if (!r)
+		return;
+	(void)pthread_mutex_lock(&r->lock);
+	r->stopping = true;
+	(void)pthread_cond_broadcast(&r->cond);
+	(void)pthread_mutex_unlock(&r->lock);
+	(void)pthread_join(r->thread, NULL);
+	(void)pthread_cond_destroy(&r->cond);
+	(void)pthread_mutex_destroy(&r->lock);
+	free(r->root);
+	free(r);
+	fs->rescan = NULL;
+}
+
+/* Requests while a scan runs make one more after it. */
+void rescan_now(struct fs *fs)
+{
+	struct rescan *r = fs->rescan;
+
+	if (!r)
+		return;
+	(void)pthread_mutex_lock(&r->lock);
+	r->asked = true;
+	(void)pthread_cond_signal(&r->cond);
+	(void)pthread_mutex_unlock(&r->lock);
+}
+
+void rescan_progress(struct fs *fs, struct text *out)
+{
+	struct rescan *r = fs->rescan;
+
+	if (!r)
+		return;
+	(void)pthread_mutex_lock(&r->lock);
+	text_printf(out, "running %d\nevery %" PRId64 "\nlast_status %d\nlast_end %" PRId64 "\n", r->running,
+		    fs->o->every, r->last_status, r->last_end);
+	if (r->root) {
+		text_puts(out, "root ");
+		text_escaped_spaces(out, r->root, strlen(r->root));
+		text_puts(out, "\n");
+	}
+	for (const char *p = r->block; *p;) { /* the path may hold anything but NUL */
+		size_t len = strcspn(p, "\n");
+
+		if (len)
+			text_escaped_spaces(out, p, len);
+		text_puts(out, len ? "\n" : "");
+		p += len + (p[len] == '\n');
+	}
+	(void)pthread_mutex_unlock(&r->lock);
+}
