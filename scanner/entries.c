@@ -244,7 +244,7 @@ static uint8_t *pack_item(uint8_t *p, const struct item *it, const char *name, c
 	*p++ = (uint8_t)(it->type << 4 | it->problem);
 	if (it->problem)
 		return varint_put(p, (uint64_t)it->error);
-	return it->type == SCAN_DIR ? p : pack_meta(p, it);
+	return it->type == SCAN_DIR ? varint_put(p, it->d_ino) : pack_meta(p, it);
 }
 
 /* Decode the next item of a run; false at its end. Runs are our own memory, so they are well formed. */
@@ -267,7 +267,9 @@ static bool run_next(struct run *r)
 	r->cur.problem = *p++ & 15;
 	if (r->cur.problem)
 		p = varint_get(p, end, &error);
-	else if (r->cur.type != SCAN_DIR)
+	else if (r->cur.type == SCAN_DIR)
+		p = varint_get(p, end, &r->cur.d_ino);
+	else
 		p = unpack_meta(p, end, &r->cur);
 	r->cur.error = (int)error;
 	r->pos = (size_t)(p - r->data);
@@ -348,16 +350,46 @@ static int start_merge(struct scan_listing *l)
 	return 0;
 }
 
-static void look_at_items(struct worker *w, struct scan_listing *l, int fd)
+static int compare_d_ino(const void *a, const void *b, void *ctx)
 {
+	const struct scan_listing *l = ctx;
+	uint64_t x = l->items[*(const uint32_t *)a].d_ino, y = l->items[*(const uint32_t *)b].d_ino;
+
+	return (x > y) - (x < y);
+}
+
+/* On a disk that moves its head: in the order in which inodes lie there. */
+static int look_in_inode_order(struct worker *w, struct scan_listing *l, int fd)
+{
+	int r = base_reserve(&l->order, &l->order_cap, l->n, sizeof(*l->order));
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < l->n; i++)
+		l->order[i] = i;
+	qsort_r(l->order, l->n, sizeof(*l->order), compare_d_ino, l);
+	for (size_t i = 0; i < l->n; i++) {
+		struct item *it = &l->items[l->order[i]];
+
+		stat_item(w, fd, it, l->names + it->name_off);
+	}
+	return 0;
+}
+
+static int look_at_items(struct worker *w, struct scan_listing *l, int fd)
+{
+	if (w->scan->readers.by_inode)
+		return look_in_inode_order(w, l, fd);
 	for (size_t i = 0; i < l->n; i++)
 		stat_item(w, fd, &l->items[i], l->names + l->items[i].name_off);
+	return 0;
 }
 
 static int finish_chunk(struct worker *w, struct scan_listing *l, int fd)
 {
-	look_at_items(w, l, fd);
-	return pack_run(l);
+	int r = look_at_items(w, l, fd);
+
+	return r < 0 ? r : pack_run(l);
 }
 
 static bool is_dot(const char *name)
@@ -423,7 +455,7 @@ static int read_names(struct worker *w, struct scan_dir *d, int fd)
 	}
 }
 
-static int add_kid(struct scan_dir *d, const struct scan_entry *e)
+static int add_kid(struct scan_dir *d, const struct scan_entry *e, uint64_t ino, bool by_inode)
 {
 	int r = base_reserve(&d->kids, &d->kids_cap, d->n_kids + 1, sizeof(*d->kids));
 
@@ -432,8 +464,12 @@ static int add_kid(struct scan_dir *d, const struct scan_entry *e)
 	if (r == 0)
 		r = base_reserve(&d->kid_names, &d->kid_names_cap,
 				 d->kid_names_len + e->name_len + 1u, 1);
+	if (r == 0 && by_inode)
+		r = base_reserve(&d->kid_ino, &d->kid_ino_cap, d->n_kids + 1, sizeof(*d->kid_ino));
 	if (r < 0)
 		return r;
+	if (by_inode)
+		d->kid_ino[d->n_kids] = ino;
 	memset(&d->kids[d->n_kids], 0, sizeof(*d->kids));
 	d->kid_name[d->n_kids++] = (uint32_t)d->kid_names_len;
 	memcpy(d->kid_names + d->kid_names_len, e->name, e->name_len);
@@ -454,7 +490,7 @@ static int count_whole(struct scan_dir *d, const struct item *it)
 }
 
 /* Add one entry to the directory's own sums. Sub-directories add themselves when they finish. */
-static int account(struct scan_dir *d, const struct item *it, const struct scan_entry *e)
+static int account(struct scan_dir *d, const struct item *it, const struct scan_entry *e, bool by_inode)
 {
 	switch (it->problem) {
 	case SCAN_OK:
@@ -470,7 +506,7 @@ static int account(struct scan_dir *d, const struct item *it, const struct scan_
 		return 0;
 	}
 	if (it->type == SCAN_DIR && !it->problem)
-		return add_kid(d, e);
+		return add_kid(d, e, it->d_ino, by_inode);
 	d->sum.entries++;
 	d->sum.files += it->type == SCAN_FILE;
 	return it->problem ? 0 : count_whole(d, it);
@@ -531,7 +567,7 @@ bool scan_listing_next(struct scan_listing *l, struct scan_entry *ret)
 	l->last_len = it->name_len;
 	l->has_last = true;
 	*ret = (struct scan_entry){ name, it->name_len, it->type, it->problem, it->error, it->meta };
-	r = account(l->dir, it, ret);
+	r = account(l->dir, it, ret, l->w->scan->readers.by_inode);
 	if (r < 0)
 		walk_fail(l->w->scan, r);
 	return true;
@@ -582,9 +618,9 @@ int entries_read(struct worker *w, struct scan_dir *d, int fd, const struct scan
 		}
 		if (r != 0)
 			return r;
-		look_at_items(w, l, fd);
+		r = look_at_items(w, l, fd);
 	}
-	return finish_reading(l);
+	return r < 0 ? r : finish_reading(l);
 }
 
 void entries_done(struct scan_listing *l)

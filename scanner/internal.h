@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 /* Counters have one writer; the progress reader only needs a value that is not torn. */
 #define COUNT(field, n) \
@@ -103,7 +104,9 @@ struct scan_dir {
 	struct scan_kid *kids;
 	char *kid_names;
 	uint32_t *kid_name; /* offsets into kid_names */
-	size_t n_kids, kids_cap, kid_names_len, kid_names_cap, kid_name_cap;
+	uint64_t *kid_ino;  /* in inode order only */
+	uint32_t *visit;    /* in inode order: which child comes when */
+	size_t n_kids, kids_cap, kid_names_len, kid_names_cap, kid_name_cap, kid_ino_cap;
 
 	_Atomic size_t next;     /* first child that nobody has taken */
 	_Atomic size_t unopened; /* children that still need fd */
@@ -129,8 +132,24 @@ struct worker {
 	char *buf;                /* for getdents64 */
 	struct scan_listing listing;
 	struct scan_counters count;
-	uint64_t user_ns, sys_ns;
+	bool parked;              /* lock: it may not read now, so thieves tidy its stack */
+	uint64_t user_ns, sys_ns, idle_ns, life_ns;
+	long seen_inblock, seen_switches;
+	unsigned since_look;
 } PRIVATE_CACHE_LINE;
+
+/* readers.c: how many workers read, and why. */
+struct readers {
+	char kind[16], evidence[240];
+	bool rotational, network, fixed;
+	bool by_inode;
+	unsigned cached, cold;     /* how many in either case */
+	_Atomic unsigned limit;    /* workers below this number may read; changes under idle_lock */
+	_Atomic unsigned cached_run; /* directories in a row that were cached */
+	_Atomic uint64_t cold_samples, cached_samples;
+	unsigned changes;          /* idle_lock */
+	char log[512];             /* idle_lock */
+};
 
 struct seen_shard {
 	pthread_mutex_t lock;
@@ -152,7 +171,10 @@ struct scan {
 	struct scan_dir *root;
 
 	struct worker *workers;
-	unsigned n_workers;
+	unsigned n_workers;       /* slots; n_started of them have a thread */
+	unsigned n_started;       /* idle_lock */
+	struct readers readers;
+	uint64_t start_ns;
 	size_t held_max;
 	_Atomic size_t held;      /* descriptors kept for children */
 	_Atomic size_t unheld;    /* directories on stacks without one */
@@ -196,6 +218,14 @@ int open_statx(struct worker *w, int fd, const char *name, int flags, unsigned m
 int open_statx_meta(struct worker *w, int fd, const char *name, int flags, struct statx *ret);
 uint64_t statx_dev(const struct statx *st);
 void meta_from_statx(const struct statx *st, uint64_t root_dev, struct scan_meta *ret);
+
+/* readers.c */
+unsigned readers_max(const struct scan_options *o);
+int readers_init(struct scan *s);
+void readers_look(struct worker *w);
+bool readers_may_read(const struct worker *w);
+void readers_report(struct scan *s, struct scan_stats *ret);
+void readers_start(struct scan *s); /* walk.c: threads up to the limit; idle_lock held */
 
 /* links.c */
 int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes, size_exact *apparent);

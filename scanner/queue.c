@@ -23,6 +23,17 @@ static bool claim(struct scan_dir *d, size_t *index)
 	return *index < d->n_kids;
 }
 
+static bool is_empty(const struct scan_dir *d)
+{
+	return atomic_load_explicit(&d->next, memory_order_relaxed) >= d->n_kids;
+}
+
+/* Children are counted in the order they are visited and known by their place in the listing. */
+static size_t place_of(const struct scan_dir *d, size_t nth)
+{
+	return d->visit ? d->visit[nth] : nth;
+}
+
 static void pop(struct worker *w)
 {
 	struct scan_dir *d = w->stack[w->n_stack - 1];
@@ -39,31 +50,61 @@ static bool take_own(struct worker *w, struct scan_dir **parent, size_t *index)
 {
 	while (w->n_stack) {
 		struct scan_dir *d = w->stack[w->n_stack - 1];
-		bool got = claim(d, index);
+		size_t nth = 0;
+		bool got = claim(d, &nth);
 
 		/* Leave at once when nothing is left, so that a deep chain does not pile up here. */
-		if (!got || *index + 1 == d->n_kids)
-			pop(w);
 		if (got) {
 			*parent = d;
-			return true;
+			*index = place_of(d, nth);
 		}
+		if (!got || nth + 1 == d->n_kids)
+			pop(w);
+		if (got)
+			return true;
 	}
 	return false;
+}
+
+/* A parked worker does not pop what thieves have emptied, so they do. */
+static void tidy(struct worker *w, struct worker *victim)
+{
+	(void)pthread_mutex_lock(&victim->lock);
+	while (victim->first < victim->n_stack && victim->parked && is_empty(victim->stack[victim->first]))
+		victim->first++;
+	while (victim->parked && victim->n_stack && victim->first >= victim->n_stack) {
+		struct scan_dir *d = victim->stack[--victim->n_stack];
+
+		victim->first = victim->n_stack;
+		(void)pthread_mutex_unlock(&victim->lock);
+		walk_release(w, d);
+		(void)pthread_mutex_lock(&victim->lock);
+	}
+	(void)pthread_mutex_unlock(&victim->lock);
+}
+
+/* Whoever stops looking for work does this first, without a lock: the last one then ends the scan. */
+static void tidy_all(struct worker *w)
+{
+	for (unsigned i = 0; i < w->scan->n_workers; i++)
+		tidy(w, &w->scan->workers[i]);
 }
 
 static bool steal_from(struct worker *victim, struct scan_dir **parent, size_t *index)
 {
 	bool got = false;
+	size_t nth = 0;
 
 	(void)pthread_mutex_lock(&victim->lock);
 	while (victim->first < victim->n_stack) {
 		*parent = victim->stack[victim->first];
-		got = claim(*parent, index);
+		got = claim(*parent, &nth);
 		if (got)
 			break;
 		victim->first++;
 	}
+	if (got)
+		*index = place_of(*parent, nth);
 	(void)pthread_mutex_unlock(&victim->lock);
 	return got;
 }
@@ -109,6 +150,13 @@ void queue_finish_scan(struct scan *s)
 	(void)pthread_mutex_unlock(&s->idle_lock);
 }
 
+static void set_parked(struct worker *w, bool parked)
+{
+	(void)pthread_mutex_lock(&w->lock);
+	w->parked = parked;
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
 /*
  * The next directory to read: child *index of *parent. Waits while others may still find work;
  * false when the scan is over. A worker announces itself idle before its last look around, and a
@@ -117,15 +165,30 @@ void queue_finish_scan(struct scan *s)
 bool queue_take(struct worker *w, struct scan_dir **parent, size_t *index)
 {
 	struct scan *s = w->scan;
-	bool got;
+	uint64_t since;
+	bool got = false;
 
-	if (take_own(w, parent, index) || steal(w, parent, index))
+	if (readers_may_read(w) && (take_own(w, parent, index) || steal(w, parent, index)))
 		return true;
+	since = clock_ns(CLOCK_MONOTONIC);
+	if (!readers_may_read(w))
+		set_parked(w, true);
+	tidy_all(w);
 	(void)pthread_mutex_lock(&s->idle_lock);
 	atomic_fetch_add(&s->idle, 1);
-	while (!(got = steal(w, parent, index)) && !atomic_load(&s->done))
+	while (!atomic_load(&s->done)) {
+		if (readers_may_read(w)) {
+			set_parked(w, false);
+			got = w->n_stack > 0 || steal(w, parent, index);
+			if (got)
+				break;
+		}
 		(void)pthread_cond_wait(&s->idle_cond, &s->idle_lock);
+	}
 	atomic_fetch_sub(&s->idle, 1);
 	(void)pthread_mutex_unlock(&s->idle_lock);
+	w->idle_ns += clock_ns(CLOCK_MONOTONIC) - since;
+	if (got && w->n_stack > 0) /* it was parked with work of its own */
+		return queue_take(w, parent, index);
 	return got;
 }

@@ -131,7 +131,12 @@ struct scan_stats {
 	uint64_t by_errno[SCAN_ERRNO_SLOTS];
 	uint64_t wall_ns, user_ns, sys_ns;
 	uint64_t peak_rss_kb;
-	uint64_t readers;
+	uint64_t readers; /* at the end */
+	uint64_t readers_changes; /* decisions, the first included */
+	uint64_t by_inode; /* 1: entries and sub-directories in inode order */
+	uint64_t cached_percent; /* samples that did not wait for the disk */
+	uint64_t blocked_ns; /* all readers: neither on a CPU nor without work */
+	char readers_log[512]; /* the decisions as text */
 	char storage[16];          /* kind of device under the root */
 	char storage_evidence[240]; /* a sentence: how it was found out */
 };
@@ -141,8 +146,11 @@ struct scan_progress {
 	char path[4096]; /* where a worker was a moment ago, cut on the left if long */
 };
 
+enum scan_order { SCAN_ORDER_AUTO, SCAN_ORDER_INODE, SCAN_ORDER_DIRECTORY };
+
 struct scan_options {
-	unsigned threads; /* 0: choose */
+	unsigned threads; /* 0: choose, and change while running */
+	enum scan_order order; /* auto: by inode on rotational disks */
 	char **exclude;   /* NULL or NULL-terminated globs, matched against names */
 	bool exclude_caches;
 	bool cross_mounts;

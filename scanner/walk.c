@@ -56,6 +56,8 @@ static void dir_free(struct scan_dir *d)
 	free(d->kids);
 	free(d->kid_name);
 	free(d->kid_names);
+	free(d->kid_ino);
+	free(d->visit);
 	(void)pthread_mutex_destroy(&d->lock);
 	free(d);
 }
@@ -216,12 +218,37 @@ static int give_listing(struct worker *w, struct scan_dir *d)
 	return r;
 }
 
+static int compare_inodes(const void *a, const void *b, void *ctx)
+{
+	const struct scan_dir *d = ctx;
+	uint64_t x = d->kid_ino[*(const uint32_t *)a], y = d->kid_ino[*(const uint32_t *)b];
+
+	return (x > y) - (x < y);
+}
+
+/* Inodes lie on disk by number, more or less: children are visited in that order. */
+static int order_by_inode(struct scan_dir *d)
+{
+	d->visit = malloc(d->n_kids * sizeof(*d->visit));
+	if (!d->visit)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < d->n_kids; i++)
+		d->visit[i] = i;
+	qsort_r(d->visit, d->n_kids, sizeof(*d->visit), compare_inodes, d);
+	return 0;
+}
+
 /* Keep the descriptor for the children if the budget allows, and let others take them. */
 static int publish(struct worker *w, struct scan_dir *d, int fd)
 {
 	struct scan *s = w->scan;
 	int r;
 
+	if (s->readers.by_inode) {
+		r = order_by_inode(d);
+		if (r < 0)
+			return r;
+	}
 	atomic_store(&d->unopened, d->n_kids);
 	atomic_store(&d->pending, d->n_kids + 1);
 	if (!d->parent) {
@@ -262,7 +289,7 @@ static void read_directory(struct worker *w, struct scan_dir *d, int fd)
 		if (r == 0)
 			return;
 		walk_fail(s, r);
-		fd = -1; /* closed, or kept as the cursor */
+		fd = -1; /* the scan is over: publish() has seen to it */
 	}
 	d->n_kids = 0;
 	atomic_store(&d->pending, 1);
@@ -299,13 +326,17 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 	struct scan_dir *parent;
 	struct rusage ru;
+	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 	size_t index;
 
 	if (w->id == 0)
 		read_directory(w, w->scan->root, w->scan->root_fd);
-	while (queue_take(w, &parent, &index))
+	while (queue_take(w, &parent, &index)) {
 		visit(w, parent, index);
+		readers_look(w);
+	}
 	open_close(w, w->cursor_fd);
+	w->life_ns = clock_ns(CLOCK_MONOTONIC) - start;
 	if (getrusage(RUSAGE_THREAD, &ru) == 0) {
 		w->user_ns = (uint64_t)ru.ru_utime.tv_sec * 1000000000u + (uint64_t)ru.ru_utime.tv_usec * 1000u;
 		w->sys_ns = (uint64_t)ru.ru_stime.tv_sec * 1000000000u + (uint64_t)ru.ru_stime.tv_usec * 1000u;
@@ -313,28 +344,21 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-static int start_workers(struct scan *s)
+/* Threads for the workers below the limit that have none yet. Fewer do, too. With idle_lock held. */
+void readers_start(struct scan *s)
 {
+	unsigned want = MIN(atomic_load(&s->readers.limit), s->n_workers);
 	pthread_attr_t attr;
-	int r = 0;
 
 	(void)pthread_attr_init(&attr);
 	(void)pthread_attr_setstacksize(&attr, WORKER_STACK);
-	for (unsigned i = 0; i < s->n_workers; i++) {
-		struct worker *w = &s->workers[i];
+	for (; s->n_started < want; s->n_started++) {
+		struct worker *w = &s->workers[s->n_started];
 
-		r = pthread_create(&w->thread, &attr, worker_main, w);
-		if (r == 0)
-			continue;
-		if (i == 0)
+		if (pthread_create(&w->thread, &attr, worker_main, w) != 0)
 			break;
-		r = 0; /* fewer readers do, too; nobody steals from one that never ran */
-		for (unsigned j = i; j < s->n_workers; j++)
-			s->workers[j].id = UINT32_MAX;
-		break;
 	}
 	(void)pthread_attr_destroy(&attr);
-	return -r;
 }
 
 static void add_stats(const struct scan *s, struct scan_stats *ret)
@@ -352,7 +376,6 @@ static void add_stats(const struct scan *s, struct scan_stats *ret)
 		ret->dirs += atomic_load_explicit(&c->dirs, memory_order_relaxed);
 		ret->steals += atomic_load_explicit(&c->steals, memory_order_relaxed);
 	}
-	ret->readers = s->n_workers;
 }
 
 static void report_progress(struct scan *s, uint64_t start)
@@ -400,11 +423,14 @@ static void collect_stats(struct scan *s, uint64_t start, struct scan_stats *ret
 	for (unsigned i = 0; i < s->n_workers; i++) {
 		const struct worker *w = &s->workers[i];
 
+		if (w->life_ns > w->idle_ns + w->user_ns + w->sys_ns)
+			ret->blocked_ns += w->life_ns - w->idle_ns - w->user_ns - w->sys_ns;
 		ret->user_ns += w->user_ns;
 		ret->sys_ns += w->sys_ns;
 		for (size_t e = 0; e < SCAN_ERRNO_SLOTS; e++)
 			ret->by_errno[e] += w->count.by_errno[e];
 	}
+	readers_report(s, ret);
 	ret->wall_ns = clock_ns(CLOCK_MONOTONIC) - start;
 	if (getrusage(RUSAGE_SELF, &ru) == 0)
 		ret->peak_rss_kb = (uint64_t)ru.ru_maxrss;
@@ -465,13 +491,7 @@ static void choose_limits(struct scan *s)
 
 	(void)getrlimit(RLIMIT_NOFILE, &lim);
 	budget = lim.rlim_cur == RLIM_INFINITY ? 1 << 20 : MIN((size_t)lim.rlim_cur / 2, 1 << 20);
-	s->n_workers = s->options->threads;
-	if (s->n_workers == 0) {
-		long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
-		s->n_workers = cpus > 0 ? (unsigned)cpus : 1;
-	}
-	s->n_workers = MIN(s->n_workers, SCAN_THREADS_MAX);
+	s->n_workers = MIN(readers_max(s->options), SCAN_THREADS_MAX);
 	s->n_workers = (unsigned)MAX(1, MIN(s->n_workers, budget / 4));
 	s->held_max = budget > 3 * s->n_workers ? budget - 3 * s->n_workers : 1;
 }
@@ -540,14 +560,16 @@ static void scan_done(struct scan *s)
 
 static int run_workers(struct scan *s, uint64_t start)
 {
-	int r = start_workers(s);
-
-	if (r < 0)
-		return r;
+	(void)pthread_mutex_lock(&s->idle_lock);
+	readers_start(s);
+	(void)pthread_mutex_unlock(&s->idle_lock);
+	if (s->n_started == 0) {
+		dir_free(s->root);
+		return -EAGAIN;
+	}
 	wait_for_end(s, start);
-	for (unsigned i = 0; i < s->n_workers; i++)
-		if (s->workers[i].id != UINT32_MAX)
-			(void)pthread_join(s->workers[i].thread, NULL);
+	for (unsigned i = 0; i < s->n_started; i++)
+		(void)pthread_join(s->workers[i].thread, NULL);
 	return atomic_load(&s->failed);
 }
 
@@ -565,7 +587,7 @@ int scan_run(const char *path, const struct scan_options *options, const struct 
 	     struct scan_report *ret)
 {
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
-	struct scan s = { 0 };
+	struct scan s = { .start_ns = start };
 	struct scan_report report = { .start = (int64_t)time(NULL) };
 	int r = scan_init(&s, path, options, sink);
 
@@ -577,6 +599,8 @@ int scan_run(const char *path, const struct scan_options *options, const struct 
 		goto done;
 	}
 	r = open_root(&s, &s.workers[0]);
+	if (r == 0)
+		r = readers_init(&s);
 	if (r == 0 && fstatvfs(s.root_fd, &report.statvfs) < 0)
 		r = -errno;
 	if (r < 0) {

@@ -41,12 +41,16 @@ static const struct field fields[] = {
 	FIELD("close", stats.close),
 	FIELD("steals", stats.steals),
 	FIELD("readers", stats.readers),
+	FIELD("readers_changes", stats.readers_changes),
+	FIELD("by_inode", stats.by_inode),
+	FIELD("cached_percent", stats.cached_percent),
+	FIELD("blocked_ns", stats.blocked_ns),
 	FIELD("nodes_written", nodes_written),
 	FIELD("listings_written", listings_written),
 	FIELD("index_bytes", index_bytes),
 };
 
-enum { COL_ID, COL_ROOT, COL_MODE, COL_COMPLETE, COL_FP, COL_STATFS, COL_STORAGE, COL_EVIDENCE, COL_FIELDS };
+enum { COL_ID, COL_ROOT, COL_MODE, COL_COMPLETE, COL_FP, COL_STATFS, COL_STORAGE, COL_EVIDENCE, COL_LOG, COL_FIELDS };
 
 static const char *const mode_names[] = { "cold", "warm", "quick" };
 
@@ -64,7 +68,8 @@ int catalog_create(sqlite3 *db)
 
 	sqlite3_str_appendall(sql, "CREATE TABLE snapshot(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 				   " root INTEGER NOT NULL REFERENCES root(id), mode INT, complete INT,"
-				   " fp BLOB, statfs BLOB, storage TEXT, storage_evidence TEXT");
+				   " fp BLOB, statfs BLOB, storage TEXT, storage_evidence TEXT,"
+				   " readers_log TEXT");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s INT", fields[i].name);
 	sqlite3_str_appendall(sql, "); CREATE INDEX snapshot_root ON snapshot(root, id);");
@@ -150,10 +155,10 @@ static sqlite3_stmt *prepare_insert(struct snap *s)
 	char *text;
 
 	sqlite3_str_appendall(sql, "INSERT INTO snapshot(id, root, mode, complete, fp, statfs, storage,"
-				   " storage_evidence");
+				   " storage_evidence, readers_log");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s", fields[i].name);
-	sqlite3_str_appendall(sql, ") VALUES (NULL, ?2, ?3, ?4, ?5, ?6, ?7, ?8");
+	sqlite3_str_appendall(sql, ") VALUES (NULL, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendall(sql, ", ?");
 	sqlite3_str_appendall(sql, ")");
@@ -180,6 +185,7 @@ int catalog_add(struct snap *s, int64_t root, struct snap_info *i)
 	(void)sqlite3_bind_blob(st, 1 + COL_FP, i->fingerprint.b, sizeof(i->fingerprint.b), SQLITE_STATIC);
 	(void)sqlite3_bind_blob(st, 1 + COL_STATFS, fs, sizeof(fs), SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, 1 + COL_STORAGE, i->stats.storage, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(st, 1 + COL_LOG, i->stats.readers_log, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, 1 + COL_EVIDENCE, i->stats.storage_evidence, -1, SQLITE_STATIC);
 	for (size_t f = 0; f < ARRAY_SIZE(fields); f++)
 		(void)sqlite3_bind_int64(st, (int)(1 + COL_FIELDS + f), *field_of(i, &fields[f]));
@@ -236,6 +242,7 @@ static int read_row(sqlite3_stmt *st, struct snap_info *i)
 		statfs_unpack(fs, &i->statvfs);
 	}
 	copy_text(st, COL_STORAGE, i->stats.storage, sizeof(i->stats.storage));
+	copy_text(st, COL_LOG, i->stats.readers_log, sizeof(i->stats.readers_log));
 	copy_text(st, COL_EVIDENCE, i->stats.storage_evidence, sizeof(i->stats.storage_evidence));
 	for (size_t f = 0; f < ARRAY_SIZE(fields); f++)
 		*field_of(i, &fields[f]) = sqlite3_column_int64(st, (int)(COL_FIELDS + f));
@@ -251,7 +258,7 @@ static sqlite3_stmt *prepare_list(struct snap *s, bool newest)
 	char *text;
 
 	sqlite3_str_appendall(sql, "SELECT s.id, r.path, mode, complete, fp, statfs, storage,"
-				   " storage_evidence");
+				   " storage_evidence, readers_log");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s", fields[i].name);
 	sqlite3_str_appendall(sql, " FROM snapshot s JOIN root r ON r.id = s.root");
@@ -342,6 +349,8 @@ void snap_info_fields(const struct snap_info *i, emit_fn *emit, void *ctx)
 					    "getdents64", "close", NULL };
 	static const char *const written[] = { "nodes_written", "listings_written", "index_bytes", "readers",
 					       NULL };
+	static const char *const storage[] = { "readers_changes", "by_inode", "cached_percent", "blocked_ns",
+					       NULL };
 	char hex[33];
 
 	for (size_t b = 0; b < sizeof(i->fingerprint.b); b++)
@@ -360,4 +369,6 @@ void snap_info_fields(const struct snap_info *i, emit_fn *emit, void *ctx)
 	emit(ctx, "storage", *i->stats.storage ? i->stats.storage : "unknown", true);
 	emit(ctx, "storage_evidence", i->stats.storage_evidence, true);
 	emit_number(emit, ctx, "steals", (int64_t)i->stats.steals);
+	emit_fields(i, emit, ctx, storage);
+	emit(ctx, "readers_log", i->stats.readers_log, true);
 }

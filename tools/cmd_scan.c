@@ -132,6 +132,8 @@ static void print_summary(const struct snap_info *i)
 		     (double)i->stats.wall_ns / 1e9, i->stats.readers,
 		     i->stats.openat + i->stats.statx + i->stats.getdents64,
 		     (double)i->stats.peak_rss_kb / 1024);
+	(void)printf("  storage %s: %s\n  %s\n", i->stats.storage, i->stats.storage_evidence,
+		     i->stats.readers_log);
 	if (i->id)
 		(void)printf("  snapshot %" PRId64 ": %" PRIu64 " directories written, index %s\n", i->id,
 			     i->nodes_written, tool_human(i->index_bytes, index));
@@ -266,12 +268,13 @@ static int scan_roots(const struct scan_args *a, char **paths)
 
 /* -- arguments ------------------------------------------------------------------------------- */
 
-enum { O_INDEX = 256, O_THREADS, O_COLD, O_QUICK, O_IDLE, O_PROGRESS, O_EXCLUDE, O_CACHES, O_CROSS, O_JSON, O_NO_STORE };
+enum { O_INDEX = 256, O_THREADS, O_COLD, O_QUICK, O_ORDER, O_IDLE, O_PROGRESS, O_EXCLUDE, O_CACHES, O_CROSS, O_JSON, O_NO_STORE };
 
 static const struct option long_options[] = {
 	{ "index", required_argument, NULL, O_INDEX },
 	{ "threads", required_argument, NULL, O_THREADS },
 	{ "cold", no_argument, NULL, O_COLD },
+	{ "order", required_argument, NULL, O_ORDER },
 	{ "quick", no_argument, NULL, O_QUICK },
 	{ "idle", no_argument, NULL, O_IDLE },
 	{ "progress-fd", required_argument, NULL, O_PROGRESS },
@@ -294,6 +297,17 @@ static int parse_threads(const char *arg, unsigned *ret)
 	return 0;
 }
 
+static int parse_order(const char *arg, enum scan_order *ret)
+{
+	if (strcmp(arg, "inode") == 0)
+		*ret = SCAN_ORDER_INODE;
+	else if (strcmp(arg, "directory") == 0)
+		*ret = SCAN_ORDER_DIRECTORY;
+	else if (strcmp(arg, "auto") != 0)
+		return tool_fail(-1, "--order takes auto, inode or directory, not", arg, NULL);
+	return 0;
+}
+
 static int parse_exclude(struct scan_args *a, char *arg)
 {
 	if (strchr(arg, '/') || !*arg)
@@ -313,6 +327,8 @@ static int parse_option(struct scan_args *a, int option)
 	case O_COLD:
 		a->mode = SNAP_COLD;
 		return 0;
+	case O_ORDER:
+		return parse_order(optarg, &a->options.order);
 	case O_QUICK:
 		a->mode = SNAP_QUICK;
 		return 0;
@@ -383,12 +399,13 @@ static int run(int argc, char **argv)
 
 const struct command cmd_scan = {
 	.name = "scan",
-	.args = "[--index FILE] [--threads N] [--cold | --quick] [--exclude GLOB]...\n"
-		"                        [--exclude-caches] [--cross-mounts] [--idle] [--json] [--no-store]\n"
-		"                        PATH...",
+	.args = "[--index FILE] [--threads N] [--order ORDER] [--cold | --quick]\n"
+		"                        [--exclude GLOB]... [--exclude-caches] [--cross-mounts] [--idle]\n"
+		"                        [--json] [--no-store] PATH...",
 	.help = "read trees and store a snapshot of each",
 	.options = "  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
-		   "  --threads N       readers, 1 to 256 (default: chosen)\n"
+		   "  --threads N       readers, 1 to 256 (default: chosen by the storage, and changed while scanning)\n"
+		   "  --order ORDER     inode, directory, or auto: by inode on rotational disks\n"
 		   "  --cold            do not compare with the previous snapshot\n"
 		   "  --quick           read only directories whose time of modification changed; what grew in\n"
 		   "                    place is missed, so the snapshot is marked approximate\n"
