@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Depth is ordinary input: trees deeper than any path, with few descriptors. */
+#include "scanner/scanner.h"
+#include "tests/tree.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+enum {
+	DESCRIPTORS = 64,
+	CHAIN = 100000,
+	COMB = 3000
+};
+
+static const unsigned thread_counts[] = { 1, 2, 8 };
+
+struct context {
+	struct tree t;
+	struct rlimit before;
+};
+
+static int set_up(void **state)
+{
+	static struct context c;
+	struct rlimit few;
+
+	tree_new(&c.t);
+	if (getrlimit(RLIMIT_NOFILE, &c.before) < 0)
+		return -1;
+	few = (struct rlimit){ DESCRIPTORS, c.before.rlim_max };
+	*state = &c;
+	return setrlimit(RLIMIT_NOFILE, &few);
+}
+
+static int tear_down(void **state)
+{
+	struct context *c = *state;
+
+	tree_remove(&c->t);
+	return setrlimit(RLIMIT_NOFILE, &c->before);
+}
+
+static void scan(const char *path, unsigned threads, struct scan_report *ret)
+{
+	const struct scan_options o = { .threads = threads };
+
+	assert_int_equal(scan_run(path, &o, NULL, ret), 0);
+	assert_int_equal(ret->totals.errors, 0);
+	assert_int_equal(ret->totals.vanished, 0);
+	assert_int_equal(ret->totals.changed, 0);
+	assert_int_equal(ret->totals.skipped, 0);
+}
+
+static void a_chain_of_a_hundred_thousand_directories_is_counted(void **state)
+{
+	const struct context *c = *state;
+	struct scan_report report;
+
+	tree_chain(&c->t, CHAIN);
+	scan(c->t.path, 2, &report);
+	assert_int_equal(report.totals.dirs, CHAIN);
+	assert_int_equal(report.totals.files, 1);
+	assert_int_equal(report.stats.openat, CHAIN + 1);
+	scan_report_done(&report);
+}
+
+/* At each level a sub-directory that goes on and one that does not. */
+static void make_comb(const struct tree *t, const char *on, const char *off)
+{
+	int fd = dup(t->fd);
+
+	for (int i = 0; i < COMB; i++) {
+		int next;
+
+		assert_int_equal(mkdirat(fd, off, 0755), 0);
+		assert_int_equal(mkdirat(fd, on, 0755), 0);
+		next = openat(fd, on, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		assert_true(next >= 0);
+		(void)close(fd);
+		fd = next;
+	}
+	(void)close(fd);
+}
+
+static void assert_comb_is_counted(const struct context *c)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(thread_counts); i++) {
+		struct scan_report report;
+
+		scan(c->t.path, thread_counts[i], &report);
+		assert_int_equal(report.totals.dirs, 2 * COMB);
+		scan_report_done(&report);
+	}
+}
+
+static void a_comb_whose_long_teeth_come_first_is_counted(void **state)
+{
+	const struct context *c = *state;
+
+	make_comb(&c->t, "a", "b");
+	assert_comb_is_counted(c);
+}
+
+static void a_comb_whose_short_teeth_come_first_is_counted(void **state)
+{
+	const struct context *c = *state;
+
+	make_comb(&c->t, "b", "a");
+	assert_comb_is_counted(c);
+}
+
+/* With one reader the way back costs a constant number of calls per level, not the depth. */
+static void the_way_back_up_is_short(void **state)
+{
+	const struct context *c = *state;
+	struct scan_report report;
+
+	make_comb(&c->t, "a", "b");
+	scan(c->t.path, 1, &report);
+	assert_true(report.stats.openat < 4 * (2 * COMB + 1));
+	scan_report_done(&report);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_chain_of_a_hundred_thousand_directories_is_counted),
+		TEST(a_comb_whose_long_teeth_come_first_is_counted),
+		TEST(a_comb_whose_short_teeth_come_first_is_counted),
+		TEST(the_way_back_up_is_short),
+	};
+
+	tree_prefer_memory(); /* removing a deep chain takes a disk ten times as long as all the rest */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
