@@ -13,40 +13,32 @@
 #include "scanner/internal.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
 
-enum { CHUNK = 8192, BUFFER = 32 * 1024, INSERTION_MAX = 24, PACKED_MAX = 512 };
+enum { CHUNK = 8192, BUFFER = 32 * 1024, DIRENT_MIN = 24, INSERTION_MAX = 24, PACKED_MAX = 512 };
 
 static uint64_t prefix_of(const char *name, size_t len)
 {
 	uint64_t p = 0;
 
-	memcpy(&p, name, MIN(len, sizeof(p)));
-	return __builtin_bswap64(p);
+	if (len >= sizeof(p))
+		memcpy(&p, name, sizeof(p));
+	else
+		memcpy(&p, name, len);
+	return be64toh(p);
 }
 
 static uint8_t type_of_dirent(unsigned char d_type)
 {
-	switch (d_type) {
-	case DT_REG:
-		return SCAN_FILE;
-	case DT_DIR:
-		return SCAN_DIR;
-	case DT_LNK:
-		return SCAN_SYMLINK;
-	case DT_FIFO:
-		return SCAN_FIFO;
-	case DT_SOCK:
-		return SCAN_SOCKET;
-	case DT_CHR:
-		return SCAN_CHAR;
-	case DT_BLK:
-		return SCAN_BLOCK;
-	default:
-		return SCAN_UNKNOWN;
-	}
+	static const uint8_t types[16] = {
+		[DT_REG] = SCAN_FILE,  [DT_DIR] = SCAN_DIR,	[DT_LNK] = SCAN_SYMLINK, [DT_FIFO] = SCAN_FIFO,
+		[DT_SOCK] = SCAN_SOCKET, [DT_CHR] = SCAN_CHAR, [DT_BLK] = SCAN_BLOCK,
+	};
+
+	return types[d_type & 15];
 }
 
 static bool is_excluded(const struct scan_options *o, const char *name)
@@ -58,34 +50,32 @@ static bool is_excluded(const struct scan_options *o, const char *name)
 }
 
 /* FUSE and some foreign file systems know longer names: such an entry is there, but cannot be read. */
-static int add_item(struct scan_listing *l, const struct dirent64 *e)
+static int reserve_items(struct scan_listing *l, size_t items, size_t names)
 {
-	size_t len = strlen(e->d_name);
-	bool cut = len > NAME_MAX;
-	struct item *it;
-	int r;
+	int r = base_reserve(&l->items, &l->cap, l->n + items, sizeof(*l->items));
 
-	len = MIN(len, NAME_MAX);
-	r = base_reserve(&l->items, &l->cap, l->n + 1, sizeof(*l->items));
-	if (r == 0)
-		r = base_reserve(&l->names, &l->names_cap, l->names_len + len + 1, 1);
-	if (r < 0)
-		return r;
-	it = &l->items[l->n++];
-	memset(it, 0, sizeof(*it));
-	it->prefix = prefix_of(e->d_name, len);
-	it->d_ino = e->d_ino;
-	it->name_off = (uint32_t)l->names_len;
-	it->name_len = (uint16_t)len;
-	it->type = type_of_dirent(e->d_type);
-	if (cut) {
+	return r < 0 ? r : base_reserve(&l->names, &l->names_cap, l->names_len + names, 1);
+}
+
+/* Room for it has been reserved. */
+static struct item *add_item(struct scan_listing *l, const char *name, unsigned char d_type, uint64_t d_ino)
+{
+	size_t len = strlen(name);
+	struct item *it = &l->items[l->n++];
+
+	*it = (struct item){ .d_ino = d_ino, .type = type_of_dirent(d_type) };
+	if (len > NAME_MAX) {
+		len = NAME_MAX;
 		it->problem = SCAN_ERROR;
 		it->error = ENAMETOOLONG;
 	}
-	memcpy(l->names + l->names_len, e->d_name, len);
+	it->prefix = prefix_of(name, len);
+	it->name_off = (uint32_t)l->names_len;
+	it->name_len = (uint16_t)len;
+	memcpy(l->names + l->names_len, name, len);
 	l->names[l->names_len + len] = '\0';
 	l->names_len += len + 1;
-	return 0;
+	return it;
 }
 
 /* Everything but a directory is looked at by name; a directory later, through its own descriptor. */
@@ -116,10 +106,11 @@ static void stat_item(struct worker *w, int fd, struct item *it, const char *nam
 		return;
 	}
 	meta_from_statx(&st, s->root_dev, &it->meta);
-	it->dev = statx_dev(&st);
+	if (!it->meta.multi)
+		return;
+	it->dev = statx_dev(&st); /* the set of links goes by the true inode number */
+	it->d_ino = st.stx_ino;
 	it->nlink = st.stx_nlink;
-	if (it->meta.multi) /* the set of links goes by the true inode number */
-		it->d_ino = st.stx_ino;
 }
 
 static int pack_run(struct scan_listing *l);
@@ -127,23 +118,20 @@ static int pack_run(struct scan_listing *l);
 /* An entry from a previous snapshot. How many names a linked file has is not known there: look again. */
 int scan_listing_add(struct scan_listing *l, const struct scan_entry *e)
 {
-	struct dirent64 name = { .d_type = DT_UNKNOWN };
+	char name[NAME_MAX + 1];
 	struct item *it;
-	int r;
+	int r = e->name_len <= NAME_MAX ? reserve_items(l, 1, sizeof(name)) : -EUCLEAN;
 
-	if (e->name_len > NAME_MAX)
-		return -EUCLEAN;
-	memcpy(name.d_name, e->name, e->name_len);
-	name.d_name[e->name_len] = '\0';
-	r = add_item(l, &name);
 	if (r < 0)
 		return r;
-	it = &l->items[l->n - 1];
+	memcpy(name, e->name, e->name_len);
+	name[e->name_len] = '\0';
+	it = add_item(l, name, DT_UNKNOWN, 0);
 	it->type = e->type;
 	it->problem = e->problem;
 	it->error = e->error;
 	it->meta = e->meta;
-	if (e->meta.multi || is_excluded(l->w->scan->options, name.d_name))
+	if (e->meta.multi || is_excluded(l->w->scan->options, name))
 		stat_item(l->w, l->fd, it, l->names + it->name_off);
 	return l->n == CHUNK ? pack_run(l) : 0;
 }
@@ -400,7 +388,7 @@ static bool is_dot(const char *name)
 static int add_buffer(struct worker *w, struct scan_dir *d, int fd, size_t n)
 {
 	struct scan_listing *l = &w->listing;
-	int r = 0;
+	int r = reserve_items(l, n / DIRENT_MIN + 1, n);
 
 	for (size_t at = 0; at < n && r == 0;) {
 		const struct dirent64 *e = (const struct dirent64 *)(const void *)(w->buf + at);
@@ -412,9 +400,12 @@ static int add_buffer(struct worker *w, struct scan_dir *d, int fd, size_t n)
 			d->cut = true;
 			return 0;
 		}
-		r = add_item(l, e);
-		if (r == 0 && l->n == CHUNK)
+		(void)add_item(l, e->d_name, e->d_type, e->d_ino);
+		if (l->n == CHUNK) {
 			r = finish_chunk(w, l, fd);
+			if (r == 0)
+				r = reserve_items(l, n / DIRENT_MIN + 1, n);
+		}
 	}
 	return r;
 }
@@ -546,6 +537,12 @@ static const struct item *next_item(struct scan_listing *l, const char **name)
 
 static bool is_repeated(const struct scan_listing *l, const struct item *it, const char *name)
 {
+	if (!l->heap) {
+		const struct item *before = l->pos > 1 ? &l->items[l->order[l->pos - 2]] : NULL;
+
+		return before && before->prefix == it->prefix && before->name_len == it->name_len &&
+		       memcmp(l->names + before->name_off, name, it->name_len) == 0;
+	}
 	return l->has_last && l->last_len == it->name_len && memcmp(l->last, name, it->name_len) == 0;
 }
 
@@ -563,9 +560,11 @@ bool scan_listing_next(struct scan_listing *l, struct scan_entry *ret)
 			break;
 		l->dir->sum.changed++;
 	} while (true);
-	memcpy(l->last, name, it->name_len);
-	l->last_len = it->name_len;
-	l->has_last = true;
+	if (l->heap) {
+		memcpy(l->last, name, it->name_len);
+		l->last_len = it->name_len;
+		l->has_last = true;
+	}
 	*ret = (struct scan_entry){ name, it->name_len, it->type, it->problem, it->error, it->meta };
 	r = account(l->dir, it, ret, l->w->scan->readers.by_inode);
 	if (r < 0)

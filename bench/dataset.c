@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dataset - see dataset.h.
+ *
+ *     spec -> numbers    directory d = top * (1 + subs_per_top) + sub; a top itself is its sub 0
+ *                        files are numbered through: those of d begin at d * files_per_dir
+ *     numbers -> names   "d0024", "d0024/d99", "d0024/d99/f0022499"
+ *     build              top by top, every call relative to an open directory
+ *     changes            rewrite files by their path from the root
+ *     remove             the same names again, children first
+ */
+#include "bench/dataset.h"
+
+#include "scanner/base.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum {
+	NAME_BYTES = 64,
+	GROWN_BYTES = 16,
+	SCATTERED_BYTES = 26,
+	ENTRIES_PER_DIR = 10, /* itself and its files */
+	STRIDE = 7919, /* prime, so that the scattered files hit both levels and no file twice */
+	OPEN_DIR = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+	BUILT_TIME = 1767225600, /* 2026-01-01T00:00:00Z; each step is a second later */
+};
+
+static const char new_file[] = "new";
+
+struct dataset_spec dataset_spec_full(void)
+{
+	return (struct dataset_spec){ 50, 99, 9, 100 };
+}
+
+struct dataset_spec dataset_spec_small(void)
+{
+	return (struct dataset_spec){ 5, 9, 9, 10 };
+}
+
+struct dataset_spec dataset_spec_entries(uint64_t entries)
+{
+	struct dataset_spec spec = entries < 1000 ? dataset_spec_small() : dataset_spec_full();
+	uint64_t per_top = (uint64_t)ENTRIES_PER_DIR * (1 + spec.subs_per_top);
+	uint64_t tops = (MAX(entries, 2) - 1 + per_top - 1) / per_top;
+
+	spec.tops = (uint32_t)MIN(tops, UINT32_MAX / per_top);
+	return spec;
+}
+
+static uint32_t dir_count(const struct dataset_spec *spec)
+{
+	return spec->tops * (1 + spec->subs_per_top);
+}
+
+static uint32_t file_count(const struct dataset_spec *spec)
+{
+	return dir_count(spec) * spec->files_per_dir;
+}
+
+struct dataset_totals dataset_totals(const struct dataset_spec *spec, enum dataset_step step)
+{
+	struct dataset_totals t = {
+		.dirs = 1 + (uint64_t)dir_count(spec),
+		.files = file_count(spec),
+		.bytes = file_count(spec),
+	};
+
+	if (step >= DATASET_ONE)
+		t.bytes += GROWN_BYTES - 1;
+	if (step >= DATASET_DEEP) {
+		t.bytes += GROWN_BYTES;
+		t.files++;
+	}
+	if (step >= DATASET_SCATTERED)
+		t.bytes += (uint64_t)(spec->scattered - 1) * (SCATTERED_BYTES - 1) +
+		           (SCATTERED_BYTES - GROWN_BYTES);
+	t.entries = t.dirs + t.files;
+	return t;
+}
+
+/* The file that changes first: in the middle, in a directory at the bottom. */
+static uint32_t one_file(const struct dataset_spec *spec)
+{
+	return file_count(spec) / 2 - 1;
+}
+
+static uint32_t scattered_file(const struct dataset_spec *spec, uint32_t i)
+{
+	return (uint32_t)((one_file(spec) + (uint64_t)i * STRIDE) % file_count(spec));
+}
+
+static void top_name(uint32_t top, char name[static NAME_BYTES])
+{
+	(void)snprintf(name, NAME_BYTES, "d%04u", top);
+}
+
+static void sub_name(uint32_t sub, char name[static NAME_BYTES])
+{
+	(void)snprintf(name, NAME_BYTES, "d%02u", sub);
+}
+
+static void file_name(uint32_t file, char name[static NAME_BYTES])
+{
+	(void)snprintf(name, NAME_BYTES, "f%07u", file);
+}
+
+static void dir_path(const struct dataset_spec *spec, uint32_t dir, char path[static NAME_BYTES])
+{
+	uint32_t top = dir / (1 + spec->subs_per_top);
+	uint32_t sub = dir % (1 + spec->subs_per_top);
+
+	if (sub == 0)
+		top_name(top, path);
+	else
+		(void)snprintf(path, NAME_BYTES, "d%04u/d%02u", top, sub);
+}
+
+static int set_time(int fd, enum dataset_step step)
+{
+	const struct timespec t = { BUILT_TIME + (time_t)step, 0 };
+
+	return futimens(fd, (const struct timespec[2]){ t, t }) < 0 ? -errno : 0;
+}
+
+static int write_file(int dirfd, const char *name, int flags, size_t size_bytes,
+                      enum dataset_step step)
+{
+	static const char text[] = "abcdefghijklmnopqrstuvwxyz";
+	AUTO(base_close) int fd = -1;
+	ssize_t n;
+
+	static_assert(sizeof(text) > SCATTERED_BYTES, "a file is a prefix of the text");
+	fd = openat(dirfd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
+	if (fd < 0)
+		return -errno;
+	n = write(fd, text, size_bytes);
+	if (n < 0)
+		return -errno;
+	if ((size_t)n < size_bytes)
+		return -ENOSPC;
+	return set_time(fd, step);
+}
+
+/* The name is made and opened relative to fd; *ret is the new directory. */
+static int make_dir(int fd, const char *name, int *ret)
+{
+	if (mkdirat(fd, name, 0777) < 0)
+		return -errno;
+	*ret = openat(fd, name, OPEN_DIR);
+	return *ret < 0 ? -errno : 0;
+}
+
+/* Last in a directory: what is made in it later would change its time. */
+static int fill_dir(int fd, const struct dataset_spec *spec, uint32_t dir)
+{
+	char name[NAME_BYTES];
+	int r;
+
+	for (uint32_t i = 0; i < spec->files_per_dir; i++) {
+		file_name(dir * spec->files_per_dir + i, name);
+		r = write_file(fd, name, O_CREAT | O_EXCL, 1, DATASET_BUILT);
+		if (r < 0)
+			return r;
+	}
+	return set_time(fd, DATASET_BUILT);
+}
+
+static int build_top(int root, const struct dataset_spec *spec, uint32_t top)
+{
+	uint32_t dir = top * (1 + spec->subs_per_top);
+	AUTO(base_close) int fd = -1;
+	char name[NAME_BYTES];
+	int r;
+
+	top_name(top, name);
+	r = make_dir(root, name, &fd);
+	for (uint32_t sub = 1; sub <= spec->subs_per_top && r == 0; sub++) {
+		AUTO(base_close) int sub_fd = -1;
+
+		sub_name(sub, name);
+		r = make_dir(fd, name, &sub_fd);
+		if (r == 0)
+			r = fill_dir(sub_fd, spec, dir + sub);
+	}
+	return r < 0 ? r : fill_dir(fd, spec, dir);
+}
+
+int dataset_build(int dirfd, const char *path, const struct dataset_spec *spec,
+                  const volatile sig_atomic_t *stop)
+{
+	AUTO(base_close) int root = -1;
+	int r;
+
+	if (mkdirat(dirfd, path, 0777) < 0 && errno != EEXIST)
+		return -errno;
+	root = openat(dirfd, path, OPEN_DIR);
+	if (root < 0)
+		return -errno;
+	for (uint32_t top = 0; top < spec->tops; top++) {
+		if (stop && *stop)
+			return -EINTR;
+		r = build_top(root, spec, top);
+		if (r < 0)
+			return r;
+	}
+	return set_time(root, DATASET_BUILT);
+}
+
+static int rewrite(int root, const struct dataset_spec *spec, uint32_t file, size_t size_bytes,
+                   enum dataset_step step)
+{
+	char path[2 * NAME_BYTES], dir[NAME_BYTES], name[NAME_BYTES];
+
+	dir_path(spec, file / spec->files_per_dir, dir);
+	file_name(file, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return write_file(root, path, O_TRUNC, size_bytes, step);
+}
+
+int dataset_change_one(int dirfd, const char *path, const struct dataset_spec *spec)
+{
+	AUTO(base_close) int root = openat(dirfd, path, OPEN_DIR);
+
+	if (root < 0)
+		return -errno;
+	return rewrite(root, spec, one_file(spec), GROWN_BYTES, DATASET_ONE);
+}
+
+/* Opens the directory that gets a new file: the last one. */
+static int open_deep(int dirfd, const char *path, const struct dataset_spec *spec)
+{
+	AUTO(base_close) int root = openat(dirfd, path, OPEN_DIR);
+	char name[NAME_BYTES];
+	int fd;
+
+	if (root < 0)
+		return -errno;
+	dir_path(spec, dir_count(spec) - 1, name);
+	fd = openat(root, name, OPEN_DIR);
+	return fd < 0 ? -errno : fd;
+}
+
+int dataset_change_deep(int dirfd, const char *path, const struct dataset_spec *spec)
+{
+	AUTO(base_close) int fd = open_deep(dirfd, path, spec);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = write_file(fd, new_file, O_CREAT | O_TRUNC, GROWN_BYTES, DATASET_DEEP);
+	return r < 0 ? r : set_time(fd, DATASET_DEEP);
+}
+
+static int rewrite_scattered(int dirfd, const char *path, const struct dataset_spec *spec,
+                             size_t size_bytes, enum dataset_step step)
+{
+	AUTO(base_close) int root = openat(dirfd, path, OPEN_DIR);
+	int r = root < 0 ? -errno : 0;
+
+	for (uint32_t i = 0; i < spec->scattered && r == 0; i++)
+		r = rewrite(root, spec, scattered_file(spec, i), size_bytes, step);
+	return r;
+}
+
+int dataset_change_scattered(int dirfd, const char *path, const struct dataset_spec *spec)
+{
+	return rewrite_scattered(dirfd, path, spec, SCATTERED_BYTES, DATASET_SCATTERED);
+}
+
+int dataset_reset(int dirfd, const char *path, const struct dataset_spec *spec)
+{
+	AUTO(base_close) int deep = open_deep(dirfd, path, spec);
+	int r;
+
+	if (deep < 0)
+		return deep;
+	if (unlinkat(deep, new_file, 0) < 0 && errno != ENOENT)
+		return -errno;
+	r = set_time(deep, DATASET_BUILT);
+	/* The one changed file is among the scattered ones. */
+	return r < 0 ? r : rewrite_scattered(dirfd, path, spec, 1, DATASET_BUILT);
+}
+
+static int remove_name(int dirfd, const char *name, int flags)
+{
+	return unlinkat(dirfd, name, flags) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* Removes the directory `name` of fd and its files. What was never made is no error. */
+static int remove_dir(int fd, const char *name, const struct dataset_spec *spec, uint32_t dir)
+{
+	AUTO(base_close) int dir_fd = openat(fd, name, OPEN_DIR);
+	char file[NAME_BYTES];
+	int r;
+
+	if (dir_fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	r = remove_name(dir_fd, new_file, 0);
+	for (uint32_t i = 0; i < spec->files_per_dir && r == 0; i++) {
+		file_name(dir * spec->files_per_dir + i, file);
+		r = remove_name(dir_fd, file, 0);
+	}
+	return r < 0 ? r : remove_name(fd, name, AT_REMOVEDIR);
+}
+
+static int remove_top(int root, const struct dataset_spec *spec, uint32_t top)
+{
+	uint32_t dir = top * (1 + spec->subs_per_top);
+	AUTO(base_close) int fd = -1;
+	char name[NAME_BYTES];
+	int r = 0;
+
+	top_name(top, name);
+	fd = openat(root, name, OPEN_DIR);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	for (uint32_t sub = 1; sub <= spec->subs_per_top && r == 0; sub++) {
+		sub_name(sub, name);
+		r = remove_dir(fd, name, spec, dir + sub);
+	}
+	top_name(top, name);
+	return r < 0 ? r : remove_dir(root, name, spec, dir);
+}
+
+int dataset_remove(int dirfd, const char *path, const struct dataset_spec *spec)
+{
+	AUTO(base_close) int root = openat(dirfd, path, OPEN_DIR);
+	int r = 0;
+
+	if (root < 0)
+		return errno == ENOENT ? 0 : -errno;
+	for (uint32_t top = 0; top < spec->tops && r == 0; top++)
+		r = remove_top(root, spec, top);
+	return r < 0 ? r : remove_name(dirfd, path, AT_REMOVEDIR);
+}

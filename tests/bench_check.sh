@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# bench_check.sh BENCH_TOOL BASELINE - totals and call counts are those of the baseline; a baseline in which any one
+# number is off by one is refused; and bench_tool leaves nothing behind, also when interrupted.
+set -eu
+
+[ $# -eq 2 ] || {
+	echo "usage: tests/bench_check.sh BENCH_TOOL BASELINE" >&2
+	exit 2
+}
+bench=$1 baseline=$2
+tmp=$(mktemp -d)
+trap 'rm -rf -- "$tmp"' EXIT
+mkdir "$tmp/work"
+bad=0
+
+# expect STATUS WHAT COMMAND...: prints what the command said when its exit status is another one
+expect()
+{
+	local want=$1 what=$2 status=0 said
+	shift 2
+	said=$("$@" 2>&1) || status=$?
+	if [ "$status" -eq "$want" ]; then
+		echo "fine: $what"
+	else
+		printf '%s\nwrong: %s: exit status %s, not %s\n' "$said" "$what" "$status" "$want"
+		bad=1
+	fi
+}
+
+# plant KEY COUNTER: the baseline with that number of that run one larger
+plant()
+{
+	awk -v key="\"key\": \"$1\"," -v name="\"$2\": " '
+		index($0, key) && (at = index($0, name)) {
+			before = substr($0, 1, at + length(name) - 1)
+			rest = substr($0, at + length(name))
+			match(rest, /^[0-9]+/)
+			$0 = before (substr(rest, 1, RLENGTH) + 1) substr(rest, RLENGTH + 1)
+		}
+		{ print }' "$baseline" >"$tmp/planted.json"
+	! cmp -s "$baseline" "$tmp/planted.json" || {
+		echo "wrong: the baseline has no $2 of $1"
+		bad=1
+	}
+}
+
+# shellcheck disable=SC2317 # expect calls it
+check()
+{
+	"$bench" --dir "$tmp/work" --check "$1"
+}
+
+expect 0 "all as in the baseline" check "$baseline"
+while read -r key counter; do
+	plant "$key" "$counter"
+	expect 1 "$counter of $key off by one" check "$tmp/planted.json"
+done <<-END
+	scan-8 files
+	scan-1 dirs
+	warm-scattered bytes
+	scan-auto openat
+	store-2 statx
+	store-auto getdents64
+	store-1 close
+	warm-unchanged nodes_written
+	warm-one nodes_written
+END
+grep -v warm-deep "$baseline" >"$tmp/planted.json"
+expect 1 "a run that the baseline lacks" check "$tmp/planted.json"
+
+# shellcheck disable=SC2317 # expect calls it
+interrupt()
+{
+	"$bench" --dir "$tmp/work" --no-peers --runs 1000 >/dev/null 2>&1 &
+	sleep "$1"
+	kill -TERM $!
+	wait $!
+}
+expect 143 "interrupted while it builds the tree" interrupt 0.2
+expect 143 "interrupted later" interrupt 6
+
+left=$(ls -A "$tmp/work")
+[ -z "$left" ] || {
+	echo "wrong: left behind: $left"
+	bad=1
+}
+exit $bad
