@@ -64,10 +64,19 @@ static int join_then(struct fs *fs, struct gen *g, int64_t id, const char *path,
 	return r < 0 ? r : snap_path_ref(fs->s, *ret, below ? below : "", ret);
 }
 
+static int64_t newest_time(const struct gen *g)
+{
+	int64_t t = INT64_MIN;
+
+	for (size_t i = 0; i < g->list.n; i++)
+		t = MAX(t, g->list.info[i].time);
+	return t;
+}
+
 static int select_then(const struct gen *g, const struct snap_info *shown, const char *name, size_t *ret)
 {
 	const char *root = shown ? shown->root : NULL;
-	int64_t now = shown ? shown->time : INT64_MAX;
+	int64_t now = shown ? shown->time : newest_time(g);
 
 	if (shown && strcmp(name, "prev") == 0)
 		return snap_select_before(&g->all, root, INT64_MAX, shown->id, ret);
@@ -91,6 +100,13 @@ static int ref_then(struct fs *fs, struct gen *g, uint32_t row, const struct sna
 	return r;
 }
 
+static uint32_t fixed_at(const struct row *dir, int64_t id)
+{
+	uint32_t fixed = fixed_make(FIXED_AT, id);
+
+	return dir->fixed == fixed ? fixed_make(FIXED_AT_AGAIN, id) : fixed;
+}
+
 int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, uint32_t *row,
 		     struct fuse_entry_param *ret)
 {
@@ -111,7 +127,7 @@ int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, u
 		    0 :
 		    ref_then(fs, g, parent, shown, then, &ref);
 	if (r == 0)
-		r = enter(fs, g, parent, ino, ref ? ref : known.ref, fixed_make(FIXED_AT, then->id), row,
+		r = enter(fs, g, parent, ino, ref ? ref : known.ref, fixed_at(&dir, then->id), row,
 			  ret);
 	/* What "prev" or a time means changes with the next snapshot; an id stays. */
 	if (name[strspn(name, "0123456789")] != '\0')

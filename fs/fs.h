@@ -3,7 +3,8 @@
  * fs - shows an index as files.
  *
  * Model:   the tree of the newest snapshots, each directory with its total as st_size; beside the real
- *          entries, .usage in every directory and .telemetry at the top. See disktracker-files(5).
+ *          entries, .usage in every directory, .telemetry and .growth at the top. See
+ *          disktracker-files(5).
  * Owner:   fs_mount() borrows its options during the call.
  * Errors:  0 or -errno, after a sentence to options->say.
  * Threads: fs_mount() starts its own and ends them all before it returns.
@@ -29,7 +30,10 @@ struct fs_options {
 	void *say_ctx;
 };
 
-/** Mount and serve until unmounted. In the background unless foreground: then the parent returns at once. */
+/**
+ * Mount and serve until unmounted. Unless foreground, a child serves: the calling process ends as soon as
+ * the mount answers (status 0) or has failed (3), and it is the child that this returns in.
+ */
 int fs_mount(const struct fs_options *o);
 
 /** Is path the mount point of a disktracker whose process is gone? Then unmount it. 1 if it did. */

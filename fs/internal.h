@@ -5,12 +5,15 @@
  *     view.c         generations: which snapshots are shown now; path -> node
  *     rows.c         the directories the kernel knows, by number
  *     names.c        real names that give way to virtual ones
- *     usage_files.c  the table of virtual files; render_*.c make their text, best.c finds what is greatest
+ *     usage_files.c  the table of virtual files; render_*.c and past.c make their text with text.c,
+ *                    best.c finds what is greatest
+ *     grown.c        the trees under .growth
  *     live.c         the files in .telemetry
  *     texts.c        finished texts
  *     jobs.c         the threads that make slow ones
- *     ops.c          the FUSE requests
+ *     request.h      the FUSE requests: request.c, lookup.c, read.c, readdir.c, fixed.c, refuse.c, ops.c
  *     follow.c       notices new snapshots and tells the kernel
+ *     rescan.c       makes new snapshots, when asked to or every so often
  *     mount.c        the session
  */
 #ifndef FS_INTERNAL_H
@@ -25,7 +28,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* -- node ids: see ops.c -- */
+/* -- node ids: see request.c -- */
 enum node_kind { NODE_DIR, NODE_FILE, NODE_VIRTUAL };
 
 enum virtual_kind {
@@ -77,6 +80,7 @@ enum fixed_tree {
 	FIXED_NONE,
 	FIXED_AT = 1,     /* as it was: the id is a snapshot */
 	FIXED_GROWTH = 2, /* what changed: the id is a window */
+	FIXED_AT_AGAIN = 3, /* FIXED_AT, entered from the same snapshot: tells where it begins */
 };
 
 static inline uint32_t fixed_make(enum fixed_tree kind, int64_t id)
@@ -86,7 +90,7 @@ static inline uint32_t fixed_make(enum fixed_tree kind, int64_t id)
 
 static inline enum fixed_tree fixed_kind(uint32_t fixed)
 {
-	return (enum fixed_tree)(fixed >> 30);
+	return fixed >> 30 == FIXED_AT_AGAIN ? FIXED_AT : (enum fixed_tree)(fixed >> 30);
 }
 
 static inline int64_t fixed_id(uint32_t fixed)
@@ -120,7 +124,7 @@ struct row *rows_at(const struct rows *t, uint32_t row);
 uint32_t rows_find(const struct rows *t, uint64_t ino);
 
 /* -- view.c -- */
-struct gen { /* what is shown between two snapshots; never changes */
+struct gen { /* what is shown between two snapshots; but for what lock guards it never changes */
 	uint32_t number;
 	struct snap_list list; /* newest of each root shown */
 	struct snap_list all;  /* all snapshots */
@@ -165,6 +169,8 @@ const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint3
 /* Join other nodes of the roots into one tree, one per root of g->list; call with g->lock. */
 int view_join(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret);
 int64_t view_asof(struct view *v, const struct gen *g, uint32_t row);
+/* The last snapshot that counts for the row: the one of .usage/at/ID that it is in, or INT64_MAX. */
+int64_t view_until(struct view *v, uint32_t row);
 
 uint64_t ino_child(uint64_t parent, const char *name, size_t len);
 uint64_t ino_of_path(struct snap *s, const char *path);

@@ -23,7 +23,7 @@ struct jobs {
 
 /*
  * The reader is interrupted: a running job gives up soon, a waiting one is answered at once. libfuse calls
- * this with a lock of the request held, and job_ends() takes that lock, so the job is still there.
+ * this with a lock of the request held, and jobs_end() takes that lock, so the job is still there.
  */
 static void on_interrupt(fuse_req_t req, void *data)
 {

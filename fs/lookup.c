@@ -70,7 +70,7 @@ static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, cons
 	if (!rows_get(&fs->view.rows, parent, &dir))
 		return -ESTALE;
 	if (!name_to_real(parent == ROW_TOP, shown, name))
-		return -ENOENT;
+		return strlen(shown) > 255 ? -ENAMETOOLONG : -ENOENT;
 	r = view_node(&fs->view, g, parent, &n);
 	if (r < 0)
 		return r;
@@ -86,7 +86,7 @@ static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, cons
 	return r;
 }
 
-/* .usage, .telemetry: their node ids are the same in all generations. */
+/* .usage with growth and at, .telemetry, .growth: their node ids are the same in all generations. */
 int lookup_virtual_dir(struct fs *fs, const struct gen *g, uint32_t row, uint8_t virt,
 			      struct fuse_entry_param *ret)
 {

@@ -9,11 +9,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <syslog.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 enum { THREADS = 6, IDLE_THREADS = 2, TEXT_CACHE = 4 << 20 };
@@ -61,7 +63,7 @@ static int run_fusermount(const char *option, const char *path)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }
 
-/* Type of what is mounted exactly at path, the topmost if several; "" if nothing. proc(5), mountinfo. */
+/* Type of what is mounted exactly at path, the topmost if several; "" if nothing. See proc(5), mounts. */
 static void mounted_type(const char *path, char type[64])
 {
 	FILE *f = fopen("/proc/self/mounts", "re");
@@ -127,10 +129,11 @@ static char *resolve_dead(const char *path)
 int fs_clean_dead(const char *path)
 {
 	AUTO(base_free) char *full = NULL;
-	struct stat st;
+	struct statfs st;
 	int r;
 
-	if (stat(path, &st) == 0 || errno != ENOTCONN)
+	/* Attributes may still be in the kernel's cache; statfs(2) always asks the process. */
+	if (statfs(path, &st) == 0 || errno != ENOTCONN)
 		return 0;
 	full = resolve_dead(path);
 	if (!full || !fs_is_mounted(full))
@@ -345,6 +348,10 @@ static int fs_init(struct fs *fs, const struct fs_options *o)
 	pthread_rwlockattr_t rw;
 	pthread_condattr_t attr;
 
+	/* Few and large pieces of memory live here: one arena, and packs in pages of their own. */
+	(void)mallopt(M_ARENA_MAX, 1);
+	(void)mallopt(M_MMAP_THRESHOLD, 32 * 1024);
+	(void)mallopt(M_TRIM_THRESHOLD, 256 * 1024);
 	fs->o = o;
 	fs->start = (int64_t)time(NULL);
 	/* The follower waits for all requests that began before: new ones must not keep it out. */

@@ -43,28 +43,20 @@ const char *path_below(const char *root, const char *path)
 
 /* -- growth ---------------------------------------------------------------------------------- */
 
-static void put_change(const struct usage_dir *d, struct text *out, const struct snap_change *c,
-		       const char *prefix)
+static void put_change(const struct usage_dir *d, struct text *out, const struct snap_change *c)
 {
-	struct text first = { 0 }, path = { 0 };
+	struct text first = { 0 };
 
 	if (c->bytes == 0)
 		return;
 	text_puts(&first, c->bytes > 0 ? "+" : "");
 	text_i64(&first, c->bytes);
 	text_add(&first, "", 1);
-	text_puts(&path, prefix);
-	if (*prefix && c->path_len)
-		text_puts(&path, "/");
-	text_add(&path, c->path, c->path_len);
-	if (path.len == 0)
-		text_puts(&path, ".");
-	if (first.failed || path.failed)
+	if (first.failed)
 		out->failed = true;
 	else
-		table_text_line(d, out, first.p, path.p, path.len);
+		table_text_line(d, out, first.p, c->path_len ? c->path : ".", c->path_len ? c->path_len : 1);
 	text_done(&first);
-	text_done(&path);
 }
 
 static int ref_then(const struct usage_dir *d, const struct snap_info *then, const char *below, uint64_t *ret)
@@ -77,45 +69,115 @@ static int ref_then(const struct usage_dir *d, const struct snap_info *then, con
 	return 0;
 }
 
-static int put_changes(const struct usage_dir *d, uint64_t old, uint64_t now, const char *prefix,
-		       struct text *out)
+static void put_changes(const struct usage_dir *d, const struct snap_changes *c, struct text *out)
 {
-	struct snap_changes c;
-	int r = snap_diff(d->s, old, now, d->stop, &c);
+	for (size_t i = 0; i < c->n; i++)
+		put_change(d, out, &c->c[i]);
+}
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < c.n; i++)
-		put_change(d, out, &c.c[i], prefix);
-	snap_changes_done(&c);
+/* Is root inside another one that had a snapshot by then? That one's numbers hold it. */
+static bool is_inner(const struct snap_list *all, const char *root, int64_t until)
+{
+	for (size_t i = 0; i < all->n && all->info[i].id <= until; i++)
+		if (strcmp(all->info[i].root, root) != 0 && path_below(all->info[i].root, root))
+			return true;
+	return false;
+}
+
+/* Put the path of the root before those of its changes. */
+static int prepend(struct snap_changes *c, const char *prefix)
+{
+	for (size_t i = 0; *prefix && i < c->n; i++) {
+		struct text path = { 0 };
+
+		text_puts(&path, prefix);
+		text_puts(&path, c->c[i].path_len ? "/" : "");
+		text_add(&path, c->c[i].path, c->c[i].path_len);
+		text_add(&path, "", 1);
+		if (path.failed) {
+			text_done(&path);
+			return -ENOMEM;
+		}
+		free(c->c[i].path);
+		c->c[i].path = path.p;
+		c->c[i].path_len = path.len - 1;
+	}
 	return 0;
+}
+
+/* Move the changes of one root to those of all. */
+static int gather(struct snap_changes *all, struct snap_changes *c, const char *prefix)
+{
+	struct snap_change *grown;
+	int r = prepend(c, prefix);
+
+	if (r == 0 && c->n) {
+		grown = realloc(all->c, (all->n + c->n) * sizeof(*grown));
+		r = grown ? 0 : -ENOMEM;
+		if (grown) {
+			memcpy(grown + all->n, c->c, c->n * sizeof(*grown));
+			all->c = grown;
+			all->n += c->n;
+			c->n = 0;
+		}
+	}
+	snap_changes_done(c);
+	return r;
+}
+
+static int order_changes(const void *x, const void *y)
+{
+	const struct snap_change *a = x, *b = y;
+
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? 1 : -1;
+	return strcmp(a->path, b->path);
+}
+
+static int gather_root(const struct usage_dir *d, size_t window, size_t i, struct snap_changes *all)
+{
+	const struct snap_info *now = &d->all->info[i], *then;
+	const char *prefix = path_below(d->path, now->root);
+	struct snap_changes c = { 0 };
+	size_t newest;
+	int r;
+
+	if (!prefix || snap_select_before(d->all, now->root, INT64_MAX, INT64_MAX, &newest) < 0 || newest != i ||
+	    is_inner(d->all, now->root, INT64_MAX))
+		return 0;
+	then = window_start(d->all, now, window);
+	if (!then || then->ref == now->ref)
+		return 0;
+	r = snap_diff(d->s, then->ref, now->ref, d->stop, &c);
+	return r < 0 ? r : gather(all, &c, prefix);
 }
 
 /* A directory on the way to the roots: each root below it with its own window. */
 static int growth_of_roots(const struct usage_dir *d, size_t window, struct text *out)
 {
+	struct snap_changes all = { 0 };
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < d->all->n; i++) {
-		const struct snap_info *now = &d->all->info[i], *then;
-		const char *prefix = path_below(d->path, now->root);
-		size_t newest;
-
-		if (!prefix || snap_select_before(d->all, now->root, INT64_MAX, INT64_MAX, &newest) < 0 ||
-		    newest != i)
-			continue;
-		then = window_start(d->all, now, window);
-		if (then && then->ref != now->ref)
-			r = put_changes(d, then->ref, now->ref, prefix, out);
+	for (size_t i = 0; r == 0 && i < d->all->n; i++)
+		r = gather_root(d, window, i, &all);
+	if (r == 0 && all.n) {
+		qsort(all.c, all.n, sizeof(*all.c), order_changes);
+		put_changes(d, &all, out);
 	}
+	snap_changes_done(&all);
 	return r;
 }
 
+/*
+ * The root's own snapshots are compared, not what is shown: another root mounted below would look as if it
+ * had been created here.
+ */
 static int render_growth(const struct usage_dir *d, size_t window, struct text *out)
 {
 	const struct snap_info *then;
+	struct snap_changes c;
 	const char *below;
-	uint64_t old;
+	uint64_t old, now;
 	int r;
 
 	if (!d->snapshot)
@@ -125,7 +187,15 @@ static int render_growth(const struct usage_dir *d, size_t window, struct text *
 	if (!then || !below)
 		return 0;
 	r = ref_then(d, then, below, &old);
-	return r < 0 ? r : put_changes(d, old, d->node->ref, "", out);
+	if (r == 0)
+		r = ref_then(d, d->snapshot, below, &now);
+	if (r == 0)
+		r = snap_diff(d->s, old, now, d->stop, &c);
+	if (r < 0)
+		return r;
+	put_changes(d, &c, out);
+	snap_changes_done(&c);
+	return 0;
 }
 
 #define GROWTH_FILE(name, window)                                                    \
@@ -206,7 +276,7 @@ static int history_of_roots(const struct usage_dir *d, struct text *out)
 		uint64_t bytes = 0, files = 0;
 		size_t before;
 
-		if (!path_below(d->path, all->info[i].root))
+		if (!path_below(d->path, all->info[i].root) || is_inner(all, all->info[i].root, all->info[i].id))
 			continue;
 		if (snap_select_before(all, all->info[i].root, INT64_MAX, all->info[i].id, &before) == 0 &&
 		    all->info[before].ref == all->info[i].ref)
@@ -215,6 +285,7 @@ static int history_of_roots(const struct usage_dir *d, struct text *out)
 			size_t newest;
 
 			if (!path_below(d->path, all->info[j].root) ||
+			    is_inner(all, all->info[j].root, all->info[i].id) ||
 			    snap_select_before(all, all->info[j].root, INT64_MAX, all->info[i].id + 1,
 					       &newest) < 0 ||
 			    newest != j)

@@ -202,7 +202,7 @@ static bool telemetry_entry(uint64_t dir_ino, size_t i, struct virtual_entry *re
 	return true;
 }
 
-/* Twins come after their file. at and growth are reached by name: they hold whole trees. */
+/* Twins come after their file, growth after all files. at is reached by name only: it holds whole trees. */
 static bool usage_entry(const struct row *row, uint8_t dir, size_t i, struct virtual_entry *ret)
 {
 	for (size_t f = 0; f < n_usage_files; f++) {

@@ -6,7 +6,7 @@
  *
  *     directory    00 | row                                  the same through all snapshots
  *     file         1 | generation (9) | row (28) | entry (26)
- *     virtual      01 | kind (8) | generation (26) | row (28)  a file's text belongs to one snapshot
+ *     virtual      01 | kind (8) | generation (26) | row (28)  a file's text belongs to one generation
  */
 #include "fs/request.h"
 
@@ -204,6 +204,7 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id, con
 	const struct usage_file *f = usage_of(id->virt);
 	struct text path = { 0 };
 	struct snap_node n;
+	struct snap_list until = g->all;
 	struct usage_dir d = {
 		.s = fs->s,
 		.node = &n,
@@ -216,7 +217,10 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id, con
 		return r;
 	d.snapshot = view_snapshot(&fs->view, g, id->row);
 	d.asof = view_asof(&fs->view, g, id->row);
-	d.all = &g->all;
+	/* What came later is not in the past. */
+	while (until.n && until.info[until.n - 1].id > view_until(&fs->view, id->row))
+		until.n--;
+	d.all = &until;
 	if (f->path)
 		r = req_path(fs, g, id->row, &path);
 	d.path = path.p;

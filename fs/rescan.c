@@ -42,17 +42,40 @@ static bool is_stopping(struct rescan *r)
 	return stop;
 }
 
-static int start_child(struct rescan *r, const char *root, int out, pid_t *pid)
+/* An index may have been made by somebody else: of its words only those that cannot do harm are taken. */
+static bool is_scan_option(const char *word)
 {
-	char fd_arg[32];
-	const char *const words[] = { "disktracker", "scan",  "--idle",     "--index", r->fs->o->index,
-				      fd_arg,	     "--",    root,	    NULL };
-	char *argv[ARRAY_SIZE(words)];
+	return strncmp(word, "--exclude=", 10) == 0 || strcmp(word, "--exclude-caches") == 0 ||
+	       strcmp(word, "--cross-mounts") == 0;
+}
+
+/* The words of the command; the root is scanned with the options of its last snapshot. */
+static char **make_argv(const struct rescan *r, const struct snap_info *i)
+{
+	const char *const first[] = { "disktracker", "scan",	   "--idle", "--progress-fd=3",
+				      "--index",     r->fs->o->index };
+	const char **argv = calloc(ARRAY_SIZE(first) + i->options_len + 3, sizeof(*argv));
+	size_t n = ARRAY_SIZE(first);
+
+	if (!argv)
+		return NULL;
+	memcpy(argv, first, sizeof(first));
+	for (size_t at = 0; at < i->options_len; at += strlen(i->options + at) + 1)
+		if (is_scan_option(i->options + at))
+			argv[n++] = i->options + at;
+	argv[n++] = "--";
+	argv[n++] = i->root;
+	return (char **)(uintptr_t)argv; /* posix_spawn(3) takes them as char *, and changes none */
+}
+
+static int start_child(struct rescan *r, const struct snap_info *i, int out, pid_t *pid)
+{
+	AUTO(base_free) char **argv = make_argv(r, i);
 	posix_spawn_file_actions_t actions;
 	int e;
 
-	memcpy(argv, words, sizeof(words)); /* posix_spawn(3) takes them as char *, and changes none */
-	(void)snprintf(fd_arg, sizeof(fd_arg), "--progress-fd=3");
+	if (!argv)
+		return -ENOMEM;
 	(void)posix_spawn_file_actions_init(&actions);
 	(void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
 	(void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
@@ -62,9 +85,20 @@ static int start_child(struct rescan *r, const char *root, int out, pid_t *pid)
 	return -e;
 }
 
-/* Keep the last whole block. */
+/* Keep what was said last. */
 static void keep_block(struct rescan *r, const char *p, size_t len)
 {
+	size_t end = len, start;
+
+	while (end > 1 && !(p[end - 1] == '\n' && p[end - 2] == '\n'))
+		end--;
+	start = end > 2 ? end - 2 : 0;
+	while (start > 1 && !(p[start - 1] == '\n' && p[start - 2] == '\n'))
+		start--;
+	if (start == 1)
+		start = 0;
+	p += start;
+	len = end - start;
 	(void)pthread_mutex_lock(&r->lock);
 	len = MIN(len, sizeof(r->block) - 1);
 	memcpy(r->block, p, len);
@@ -82,21 +116,21 @@ static void read_progress(struct rescan *r, int fd)
 
 		if (poll(&p, 1, 200) <= 0)
 			continue;
-		n = read(fd, buf, sizeof(buf)); /* a block is one write, so at most one read */
+		n = read(fd, buf, sizeof(buf)); /* a block is one write, and they come five times a second */
 		if (n <= 0)
 			return;
 		keep_block(r, buf, (size_t)n);
 	}
 }
 
-static void scan_root(struct rescan *r, const char *root)
+static void scan_root(struct rescan *r, const struct snap_info *i)
 {
 	int fds[2], status = 0;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return;
-	if (start_child(r, root, fds[1], &pid) < 0) {
+	if (start_child(r, i, fds[1], &pid) < 0) {
 		base_close(fds[0]);
 		base_close(fds[1]);
 		return;
@@ -137,7 +171,7 @@ static void scan_all(struct rescan *r)
 		if (!is_shown(r->fs, g->list.info[i].root))
 			continue;
 		set_root(r, g->list.info[i].root);
-		scan_root(r, g->list.info[i].root);
+		scan_root(r, &g->list.info[i]);
 	}
 	set_root(r, NULL);
 	gen_put(&r->fs->view, g);

@@ -3,7 +3,8 @@
  * rows - the directories that the kernel knows, numbered; 40 bytes each, gone when the kernel forgets.
  *
  * A row is found by its path's inode number. It always holds the node that its path has now: when a
- * snapshot lands, follow.c changes the rows that differ in one step. Files and virtual files have no
+ * snapshot lands, follow.c changes the rows that differ in one step. Only rows of fixed trees, the past and
+ * growth, stay as they were made. Files and virtual files have no
  * rows: their node ids say which directory and which entry. Each of them holds its directory's row, and
  * a row holds its parent's, so a path can always be traced to the top.
  */

@@ -2,7 +2,8 @@
 /*
  * usage_files - the table of virtual files in .usage: lookup, readdir, getattr, read and help walk it.
  *
- * A text depends on the path and the snapshot alone, so a reader sees one moment.
+ * A text depends on the path and on snapshots alone, the shown one and those before it, so a reader sees one
+ * moment.
  */
 #include "fs/internal.h"
 

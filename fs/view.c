@@ -3,8 +3,9 @@
  * view - which snapshots are shown, and what node a path has in them.
  *
  * A generation is the newest snapshot of every root at one moment, joined into one tree: directories
- * that lead to the roots are made up, and a root inside another root's tree that does not hold it (a
- * file system mounted there) is put in its place. Generations never change; requests pin one.
+ * that lead to the roots are made up, and of a root inside another root's tree the newer snapshot shows,
+ * with the sums above adjusted. A root that the outer scan did not enter (a file system mounted there) is
+ * put in its place, and not summed. Generations never change; requests pin one.
  */
 #include "fs/internal.h"
 
@@ -116,7 +117,7 @@ static void subtract_totals(struct scan_totals *t, const struct scan_totals *chi
 	t->skipped -= MIN(t->skipped, child->skipped);
 }
 
-/* One level of the joined tree: the roots list[first..last) lie in or below the path at depth. */
+/* One level of the joined tree: the roots list[first..last) are its directory or lie below it. */
 struct level {
 	size_t first, last;
 	size_t prefix; /* length of the path of this level, without trailing slash */
@@ -634,39 +635,98 @@ static const struct snap_info *info_by_id(const struct gen *g, int64_t id)
 	return NULL;
 }
 
-const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint32_t row)
+/* The snapshot whose past is entered on the way to the row: its id, or INT64_MAX for the present. */
+int64_t view_until(struct view *v, uint32_t row)
 {
 	struct row r;
 
-	for (; rows_get(&v->rows, row, &r); row = r.parent) {
+	for (; rows_get(&v->rows, row, &r) && row != ROW_TOP; row = r.parent)
 		if (fixed_kind(r.fixed) == FIXED_AT)
-			return info_by_id(g, fixed_id(r.fixed));
-		for (size_t i = 0; i < g->list.n; i++)
-			if (g->root_ino[i] == r.ino && !g->hidden[i])
-				return &g->list.info[i];
-		if (row == ROW_TOP)
+			return fixed_id(r.fixed);
+	return INT64_MAX;
+}
+
+/* Is this the live row of a root, or the top inside of one? */
+static const struct snap_info *root_at(const struct gen *g, const struct row *r)
+{
+	for (size_t i = 0; i < g->list.n; i++)
+		if (g->root_ino[i] == r->ino && !g->hidden[i])
+			return &g->list.info[i];
+	return NULL;
+}
+
+/* The top lies inside a root: the one with the longest matching path. */
+static const struct snap_info *root_above_top(const struct view *v, const struct gen *g)
+{
+	for (size_t i = v->root ? g->list.n : 0; i-- > 0;) {
+		size_t len = strlen(g->list.info[i].root);
+
+		if (strncmp(v->root, g->list.info[i].root, len) == 0 && (len == 1 || v->root[len] == '/'))
+			return &g->list.info[i];
+	}
+	return NULL;
+}
+
+/*
+ * A root's directory in the past of one above the roots: the newest snapshot until id that holds it. Of
+ * a root inside another root's tree the newer one shows, as in the present.
+ */
+static const struct snap_info *snapshot_then(struct view *v, const struct gen *g, uint32_t row, int64_t id)
+{
+	bool all = !v->root || strcmp(v->root, "/") == 0;
+	const struct snap_info *found = NULL;
+	struct text path = { 0 };
+
+	text_puts(&path, all ? "/" : v->root); /* view_path() puts a slash between */
+	if (view_path(v, g, row, &path) < 0)
+		path.failed = true;
+	text_add(&path, "", 1);
+	for (size_t i = 0; !path.failed && i < g->list.n; i++) { /* an outer root comes before an inner one */
+		const char *root = g->list.info[i].root;
+		uint64_t ref;
+		size_t at;
+
+		if (!path_below(root, path.p + all) ||
+		    snap_select_before(&g->all, root, INT64_MAX, id + 1, &at) < 0)
+			continue;
+		if (!found || found->id < g->all.info[at].id ||
+		    snap_path_ref(v->s, found->ref, path_below(found->root, root), &ref) == -ENOENT)
+			found = &g->all.info[at];
+	}
+	text_done(&path);
+	return found;
+}
+
+const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint32_t row)
+{
+	const struct snap_info *root = NULL;
+	int64_t id = view_until(v, row);
+	struct row r;
+
+	for (uint32_t i = row; !root && rows_get(&v->rows, i, &r); i = r.parent) {
+		root = root_at(g, &r);
+		if (i == ROW_TOP)
 			break;
 	}
-	if (v->root) /* the top lies inside a root: the one with the longest matching path */
-		for (size_t i = g->list.n; i-- > 0;) {
-			size_t len = strlen(g->list.info[i].root);
-
-			if (strncmp(v->root, g->list.info[i].root, len) == 0 &&
-			    (len == 1 || v->root[len] == '/'))
-				return &g->list.info[i];
-		}
-	return NULL;
+	if (!root)
+		root = root_above_top(v, g);
+	if (id == INT64_MAX)
+		return root;
+	return root ? info_by_id(g, id) : snapshot_then(v, g, row, id);
 }
 
 /* When the numbers were true; above several roots the oldest of them. */
 int64_t view_asof(struct view *v, const struct gen *g, uint32_t row)
 {
 	const struct snap_info *i = view_snapshot(v, g, row);
-	int64_t oldest = 0;
+	int64_t oldest = INT64_MAX, before = view_until(v, row);
+	size_t at;
 
 	if (i)
 		return i->time;
+	before += before < INT64_MAX;
 	for (size_t n = 0; n < g->list.n; n++)
-		oldest = n == 0 ? g->list.info[n].time : MIN(oldest, g->list.info[n].time);
-	return oldest;
+		if (snap_select_before(&g->all, g->list.info[n].root, INT64_MAX, before, &at) == 0)
+			oldest = MIN(oldest, g->all.info[at].time);
+	return oldest < INT64_MAX ? oldest : 0;
 }

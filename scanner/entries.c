@@ -3,6 +3,9 @@
  * entries - reads one directory and hands its entries out in bytewise order of their names.
  *
  *     getdents64 -> items (name, type) -> statx each -> sort -> scan_listing_next()
+ *     or the sink's reuse() gives the items, and only those with several names are looked at
+ *
+ * On a disk that moves its head items are looked at by inode number, else as they come.
  *
  * A directory of more than CHUNK entries is cut into chunks; each is sorted and packed into a run of
  * some ten bytes an entry, and the runs are merged while they are handed out. Memory is then bounded by

@@ -3,7 +3,8 @@
  * internal - what the files of the scanner share. Nothing outside scanner/ includes this.
  *
  * One scan has workers; each worker has a stack of directories whose sub-directories wait to be read
- * (queue.c). A directory lives from the moment it is taken until its node is reported (walk.c).
+ * (queue.c). How many of them read is decided, and changed, in readers.c; storage.c says what the tree
+ * lives on. A directory lives from the moment it is taken until its node is reported (walk.c).
  */
 #ifndef SCANNER_INTERNAL_H
 #define SCANNER_INTERNAL_H
@@ -184,7 +185,7 @@ struct scan {
 
 	pthread_mutex_t idle_lock;
 	pthread_cond_t idle_cond;
-	_Atomic unsigned idle;    /* workers without work */
+	_Atomic unsigned idle;    /* workers without work, or parked */
 	pthread_cond_t done_cond; /* with idle_lock */
 
 	pthread_mutex_t path_lock;

@@ -11,6 +11,9 @@
  *
  * The owner locks only to push and pop, once per directory that has sub-directories. A directory on a
  * stack counts as pending, so a thief that holds the lock never meets one that was freed.
+ *
+ * When fewer are to read (readers.c), the others park: they take nothing, their stacks are left to thieves,
+ * and whoever runs out of work pops for them what is empty.
  */
 #include "scanner/internal.h"
 
@@ -158,7 +161,8 @@ static void set_parked(struct worker *w, bool parked)
 }
 
 /*
- * The next directory to read: child *index of *parent. Waits while others may still find work;
+ * The next directory to read: child *index of *parent. Waits while others may still find work, and while
+ * the worker is one too many;
  * false when the scan is over. A worker announces itself idle before its last look around, and a
  * pusher looks for idle workers after its push, so no wake-up is lost.
  */

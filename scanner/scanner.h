@@ -176,7 +176,7 @@ void scan_report_done(struct scan_report *r);
 /** Canonical absolute path of a root, as scan_run() reports it; free it. 0 or -errno. */
 int scan_root_path(const char *path, char **ret);
 
-/** One or two words for people: "vanished", "mount point". */
+/** One word, as errors.list has it: "vanished", "mount". */
 const char *scan_problem_name(unsigned problem);
 
 #endif

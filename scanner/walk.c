@@ -11,6 +11,7 @@
 #include "scanner/internal.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/vfs.h>
@@ -329,6 +330,13 @@ static void *worker_main(void *arg)
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 	size_t index;
 
+	/*
+	 * A descriptor table that is shared costs an atomic on every call with a descriptor. One reader
+	 * without a sink shares with nobody; several hand each other directories, and a sink has its own
+	 * descriptors, with locks that belong to the table (fcntl(2)).
+	 */
+	if (w->scan->n_workers == 1 && !w->scan->sink)
+		(void)unshare(CLONE_FILES);
 	if (w->id == 0)
 		read_directory(w, w->scan->root, w->scan->root_fd);
 	while (queue_take(w, &parent, &index)) {
@@ -436,7 +444,7 @@ static void collect_stats(struct scan *s, uint64_t start, struct scan_stats *ret
 		ret->peak_rss_kb = (uint64_t)ru.ru_maxrss;
 }
 
-/* Open file systems where looking at a directory may start a mount or wait for a server. */
+/* File systems where looking at a directory may start a mount or wait for a server. */
 static bool is_remote(int fd)
 {
 	static const uint32_t magic[] = {

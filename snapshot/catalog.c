@@ -50,7 +50,7 @@ static const struct field fields[] = {
 	FIELD("index_bytes", index_bytes),
 };
 
-enum { COL_ID, COL_ROOT, COL_MODE, COL_COMPLETE, COL_FP, COL_STATFS, COL_STORAGE, COL_EVIDENCE, COL_LOG, COL_FIELDS };
+enum { COL_ID, COL_ROOT, COL_MODE, COL_COMPLETE, COL_FP, COL_STATFS, COL_STORAGE, COL_EVIDENCE, COL_LOG, COL_OPTIONS, COL_FIELDS };
 
 static const char *const mode_names[] = { "cold", "warm", "quick" };
 
@@ -69,7 +69,7 @@ int catalog_create(sqlite3 *db)
 	sqlite3_str_appendall(sql, "CREATE TABLE snapshot(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 				   " root INTEGER NOT NULL REFERENCES root(id), mode INT, complete INT,"
 				   " fp BLOB, statfs BLOB, storage TEXT, storage_evidence TEXT,"
-				   " readers_log TEXT");
+				   " readers_log TEXT, options BLOB");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s INT", fields[i].name);
 	sqlite3_str_appendall(sql, "); CREATE INDEX snapshot_root ON snapshot(root, id);");
@@ -155,10 +155,10 @@ static sqlite3_stmt *prepare_insert(struct snap *s)
 	char *text;
 
 	sqlite3_str_appendall(sql, "INSERT INTO snapshot(id, root, mode, complete, fp, statfs, storage,"
-				   " storage_evidence, readers_log");
+				   " storage_evidence, readers_log, options");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s", fields[i].name);
-	sqlite3_str_appendall(sql, ") VALUES (NULL, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9");
+	sqlite3_str_appendall(sql, ") VALUES (NULL, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendall(sql, ", ?");
 	sqlite3_str_appendall(sql, ")");
@@ -185,6 +185,7 @@ int catalog_add(struct snap *s, int64_t root, struct snap_info *i)
 	(void)sqlite3_bind_blob(st, 1 + COL_FP, i->fingerprint.b, sizeof(i->fingerprint.b), SQLITE_STATIC);
 	(void)sqlite3_bind_blob(st, 1 + COL_STATFS, fs, sizeof(fs), SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, 1 + COL_STORAGE, i->stats.storage, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_blob(st, 1 + COL_OPTIONS, i->options, (int)i->options_len, SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, 1 + COL_LOG, i->stats.readers_log, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, 1 + COL_EVIDENCE, i->stats.storage_evidence, -1, SQLITE_STATIC);
 	for (size_t f = 0; f < ARRAY_SIZE(fields); f++)
@@ -219,6 +220,24 @@ static bool is_root_path(const char *p)
 	return true;
 }
 
+/* Words with a NUL after each; anything else is no words. */
+static int read_options(sqlite3_stmt *st, struct snap_info *i)
+{
+	const char *words = sqlite3_column_blob(st, COL_OPTIONS);
+	size_t len = (size_t)sqlite3_column_bytes(st, COL_OPTIONS);
+
+	if (len == 0 || words[len - 1] != '\0')
+		return 0;
+	i->options = malloc(len);
+	if (!i->options) {
+		snap_info_done(i);
+		return -ENOMEM;
+	}
+	memcpy(i->options, words, len);
+	i->options_len = len;
+	return 0;
+}
+
 static int read_row(sqlite3_stmt *st, struct snap_info *i)
 {
 	bool is_text = sqlite3_column_type(st, COL_ROOT) == SQLITE_TEXT;
@@ -248,7 +267,7 @@ static int read_row(sqlite3_stmt *st, struct snap_info *i)
 		*field_of(i, &fields[f]) = sqlite3_column_int64(st, (int)(COL_FIELDS + f));
 	i->stats.entries = i->totals.entries + 1;
 	i->stats.dirs = i->totals.dirs + 1;
-	return 0;
+	return read_options(st, i);
 }
 
 static sqlite3_stmt *prepare_list(struct snap *s, bool newest)
@@ -258,7 +277,7 @@ static sqlite3_stmt *prepare_list(struct snap *s, bool newest)
 	char *text;
 
 	sqlite3_str_appendall(sql, "SELECT s.id, r.path, mode, complete, fp, statfs, storage,"
-				   " storage_evidence, readers_log");
+				   " storage_evidence, readers_log, options");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s", fields[i].name);
 	sqlite3_str_appendall(sql, " FROM snapshot s JOIN root r ON r.id = s.root");
@@ -309,6 +328,9 @@ int snap_list_get(struct snap *s, bool newest, struct snap_list *ret)
 
 void snap_info_done(struct snap_info *i)
 {
+	free(i->options);
+	i->options = NULL;
+	i->options_len = 0;
 	free(i->root);
 	i->root = NULL;
 }

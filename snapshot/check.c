@@ -297,6 +297,31 @@ static int check_snapshot(struct checker *c, const struct snap_info *i)
 	return 0;
 }
 
+/* Rows whose root is not known are in no list. */
+static int check_orphans(struct checker *c)
+{
+	sqlite3_stmt *st;
+	int rc;
+
+	(void)pthread_mutex_lock(&c->s->lock);
+	rc = sqlite3_prepare_v2(c->s->db,
+				"SELECT id FROM snapshot WHERE root NOT IN (SELECT id FROM root) ORDER BY id", -1,
+				&st, NULL);
+	while (snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		int64_t *ids = realloc(c->ret->ids, (c->ret->n + 1) * sizeof(*ids));
+
+		if (!ids) {
+			rc = SQLITE_NOMEM;
+			break;
+		}
+		c->ret->ids = ids;
+		ids[c->ret->n++] = sqlite3_column_int64(st, 0);
+	}
+	(void)sqlite3_finalize(st);
+	(void)pthread_mutex_unlock(&c->s->lock);
+	return snap_errno(rc);
+}
+
 /* Packs that nothing refers to are read too: damage there is damage of the medium. */
 static int check_packs(struct checker *c, void (*progress)(void *, uint64_t), void *ctx)
 {
@@ -356,6 +381,8 @@ int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void
 	}
 	for (size_t i = 0; r == 0 && i < l.n; i++)
 		r = check_snapshot(&c, &l.info[i]);
+	if (r == 0)
+		r = check_orphans(&c);
 	if (structure < 0)
 		ret->bad_packs = MAX(ret->bad_packs, 1);
 	marks_done(&c.bad);

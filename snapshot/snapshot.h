@@ -47,10 +47,12 @@ struct snap_info {
 	struct scan_totals totals;
 	struct scan_stats stats;
 	struct statvfs statvfs;
+	char *options; /* how it was scanned: command line words, NUL after each; what decides the result */
+	size_t options_len;
 	uint64_t nodes_written, listings_written, index_bytes;
 };
 
-/** The index to use when none is named: see design of --index. Free *ret. */
+/** The index to use when none is named, as disktracker(1) says under FILES. Free *ret. */
 int snap_default_path(char **ret);
 
 /** Open the index at path. Sets *ret on success, leaves it alone on failure. */
@@ -260,6 +262,8 @@ struct snap_writer;
 int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode, struct snap_writer **ret);
 /** What to hand to scan_run(). */
 const struct scan_sink *snap_write_sink(struct snap_writer *w);
+/** Remember the words that a scan with the same result needs (see snap_info.options). 0 or -ENOMEM. */
+int snap_write_options(struct snap_writer *w, const char *words, size_t len);
 /** What failed in the writer while the scan ran, 0 if nothing did: then the scan itself is to blame. */
 int snap_write_error(struct snap_writer *w);
 /** Store the snapshot durably and end the writer. Fills *ret (snap_info_done()). 0 or -errno: nothing stored. */

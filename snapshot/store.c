@@ -58,6 +58,10 @@ const char *snap_strerror(int error)
 		return "written by a newer version of DiskTracker";
 	case EUCLEAN:
 		return "damaged";
+	case ESTALE:
+		return "a part of it is missing: damaged, or just pruned; 'disktracker check' tells";
+	case ENOLCK:
+		return "the log beside it cannot be used, since its directory cannot be written";
 	case EROFS:
 		return "it cannot be written";
 	case EPERM:
@@ -205,7 +209,7 @@ static int open_read_only(const char *path, sqlite3 **ret)
 	if (asprintf(&wal, "%s-wal", path) < 0)
 		return -ENOMEM;
 	if (stat(wal, &st) == 0 && st.st_size > 0)
-		return r;
+		return -ENOLCK;
 	uri = immutable_uri(path);
 	return uri ? try_open(uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret) : -ENOMEM;
 }

@@ -42,7 +42,8 @@ struct builder { /* a worker's pack in the making */
 
 struct snap_writer {
 	struct snap *s;
-	char *root;
+	char *root, *options;
+	size_t options_len;
 	int64_t root_id;
 	enum snap_mode mode;
 	uint64_t previous; /* root node to walk beside, 0 if none */
@@ -656,6 +657,20 @@ const struct scan_sink *snap_write_sink(struct snap_writer *w)
 	return &w->sink;
 }
 
+int snap_write_options(struct snap_writer *w, const char *words, size_t len)
+{
+	char *copy = malloc(MAX(len, 1));
+
+	if (!copy)
+		return -ENOMEM;
+	if (len)
+		memcpy(copy, words, len);
+	free(w->options);
+	w->options = copy;
+	w->options_len = len;
+	return 0;
+}
+
 int snap_write_error(struct snap_writer *w)
 {
 	return atomic_load(&w->error);
@@ -674,6 +689,7 @@ void snap_write_abort(struct snap_writer *w)
 	known_free(atomic_load(&w->known));
 	(void)pthread_mutex_destroy(&w->known_lock);
 	free(w->root);
+	free(w->options);
 	free(w);
 }
 
@@ -693,6 +709,8 @@ static int fill_info(struct snap_writer *w, const struct scan_report *report, st
 		.listings_written = atomic_load(&w->listings_written),
 	};
 	memcpy(i->fingerprint.b, &report->token.word[T_FP0], sizeof(i->fingerprint.b));
+	i->options = TAKE(w->options);
+	i->options_len = w->options_len;
 	i->root = strdup(w->root);
 	if (!i->root)
 		return -ENOMEM;

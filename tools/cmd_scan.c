@@ -6,6 +6,8 @@
  */
 #include "tools/tool.h"
 
+#include "fs/fs.h"
+
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -203,6 +205,32 @@ static int scan_only(const struct scan_args *a, const char *path)
 	return status;
 }
 
+static int add_word(struct text *words, const char *option, const char *value)
+{
+	text_puts(words, option);
+	text_puts(words, value);
+	text_add(words, "", 1);
+	return words->failed ? -ENOMEM : 0;
+}
+
+/* What a later scan needs to come to comparable numbers. */
+static int remember_options(const struct scan_args *a, struct snap_writer *w)
+{
+	struct text words = { 0 };
+	int r = 0;
+
+	for (char **glob = a->options.exclude; r == 0 && *glob; glob++)
+		r = add_word(&words, "--exclude=", *glob);
+	if (r == 0 && a->options.exclude_caches)
+		r = add_word(&words, "--exclude-caches", "");
+	if (r == 0 && a->options.cross_mounts)
+		r = add_word(&words, "--cross-mounts", "");
+	if (r == 0)
+		r = snap_write_options(w, words.p, words.len);
+	text_done(&words);
+	return r;
+}
+
 static int scan_and_store(const struct scan_args *a, struct snap *s, const char *path, const char *root)
 {
 	struct snap_writer *w;
@@ -212,7 +240,9 @@ static int scan_and_store(const struct scan_args *a, struct snap *s, const char 
 
 	if (r < 0)
 		return store_failed(s, r);
-	r = scan_run(root, &a->options, snap_write_sink(w), &rep);
+	r = remember_options(a, w);
+	if (r == 0)
+		r = scan_run(root, &a->options, snap_write_sink(w), &rep);
 	end_progress(a->progress.terminal);
 	if (r < 0) {
 		int stored = snap_write_error(w);
@@ -297,6 +327,17 @@ static int parse_threads(const char *arg, unsigned *ret)
 	return 0;
 }
 
+static int parse_fd(const char *arg, int *ret)
+{
+	char *end;
+	unsigned long n = strtoul(arg, &end, 10);
+
+	if (*arg < '0' || *arg > '9' || *end || n > INT32_MAX || fcntl((int)n, F_GETFD) < 0)
+		return tool_fail(-1, "--progress-fd takes an open descriptor, not", arg, NULL);
+	*ret = (int)n;
+	return 0;
+}
+
 static int parse_order(const char *arg, enum scan_order *ret)
 {
 	if (strcmp(arg, "inode") == 0)
@@ -336,8 +377,7 @@ static int parse_option(struct scan_args *a, int option)
 		a->idle = true;
 		return 0;
 	case O_PROGRESS:
-		a->progress.fd = atoi(optarg);
-		return 0;
+		return parse_fd(optarg, &a->progress.fd);
 	case O_EXCLUDE:
 		return parse_exclude(a, optarg);
 	case O_CACHES:
@@ -413,6 +453,7 @@ const struct command cmd_scan = {
 		   "  --exclude-caches  leave out the contents of directories with a CACHEDIR.TAG\n"
 		   "  --cross-mounts    also read other file systems mounted below PATH\n"
 		   "  --idle            at the lowest CPU and I/O priority\n"
+		   "  --progress-fd FD  write blocks of \"key value\" lines to FD while scanning\n"
 		   "  --json            one JSON object per PATH on standard output\n"
 		   "  --no-store        only count\n",
 	.run = run,
