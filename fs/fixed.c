@@ -56,8 +56,8 @@ static int join_then(struct fs *fs, struct gen *g, int64_t id, const char *path,
 	if (!refs)
 		return -ENOMEM;
 	for (size_t i = 0; i < g->list.n; i++)
-		if (snap_select_before(&g->all, g->list.info[i].root, INT64_MAX, id + 1, &at) == 0)
-			refs[i] = g->all.info[at].ref;
+		if (snap_select_before(&g->all, g->list.info[i]->root, INT64_MAX, id + 1, &at) == 0)
+			refs[i] = g->all.info[at]->ref;
 	(void)pthread_mutex_lock(&g->lock);
 	r = view_join(&fs->view, g, refs, ret);
 	(void)pthread_mutex_unlock(&g->lock);
@@ -69,7 +69,7 @@ static int64_t newest_time(const struct gen *g)
 	int64_t t = INT64_MIN;
 
 	for (size_t i = 0; i < g->list.n; i++)
-		t = MAX(t, g->list.info[i].time);
+		t = MAX(t, g->list.info[i]->time);
 	return t;
 }
 
@@ -118,7 +118,7 @@ int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, u
 
 	if (!rows_get(&fs->view.rows, parent, &dir) || select_then(g, shown, name, &i) < 0)
 		return -ENOENT;
-	then = &g->all.info[i];
+	then = g->all.info[i];
 	ino = ino_at(dir.ino, name, then->id);
 	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
 	*row = rows_find(&fs->view.rows, ino);

@@ -217,7 +217,7 @@ int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret)
 		return 0;
 	}
 	for (size_t i = 0; r == 0 && i < g->list.n; i++) {
-		const struct snap_info *now = &g->list.info[i], *then = window_start(&g->all, now, window);
+		const struct snap_info *now = g->list.info[i], *then = window_start(&g->all, now, window);
 
 		if (then && then->ref != now->ref)
 			r = merge(v, g, then->ref, now->ref, &refs[i]);

@@ -39,8 +39,8 @@ static void render_scan(struct fs *fs, struct text *out)
 	struct gen *g = view_now(&fs->view);
 
 	for (size_t i = 0; i < g->list.n; i++)
-		if (g->list.info[i].id > last->id)
-			last = &g->list.info[i];
+		if (g->list.info[i]->id > last->id)
+			last = g->list.info[i];
 	snap_info_fields(last, emit_line, out);
 	gen_put(&fs->view, g);
 }

@@ -18,7 +18,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	struct statvfs v = { .f_bsize = 4096, .f_frsize = 4096, .f_namemax = 255 };
 
 	if (!i && g->list.n)
-		i = &g->list.info[0];
+		i = g->list.info[0];
 	if (i && i->statvfs.f_bsize)
 		v = i->statvfs;
 	(void)fuse_reply_statfs(req, &v);

@@ -28,7 +28,7 @@ const struct snap_info *window_start(const struct snap_list *all, const struct s
 	if (snap_select_before(all, i->root, i->time - window_seconds[w], i->id, &at) < 0 &&
 	    snap_select_oldest(all, i->root, &at) < 0)
 		return NULL;
-	return &all->info[at];
+	return all->info[at];
 }
 
 const char *path_below(const char *root, const char *path)
@@ -78,8 +78,8 @@ static void put_changes(const struct usage_dir *d, const struct snap_changes *c,
 /* Is root inside another one that had a snapshot by then? That one's numbers hold it. */
 static bool is_inner(const struct snap_list *all, const char *root, int64_t until)
 {
-	for (size_t i = 0; i < all->n && all->info[i].id <= until; i++)
-		if (strcmp(all->info[i].root, root) != 0 && path_below(all->info[i].root, root))
+	for (size_t i = 0; i < all->n && all->info[i]->id <= until; i++)
+		if (strcmp(all->info[i]->root, root) != 0 && path_below(all->info[i]->root, root))
 			return true;
 	return false;
 }
@@ -136,7 +136,7 @@ static int order_changes(const void *x, const void *y)
 
 static int gather_root(const struct usage_dir *d, size_t window, size_t i, struct snap_changes *all)
 {
-	const struct snap_info *now = &d->all->info[i], *then;
+	const struct snap_info *now = d->all->info[i], *then;
 	const char *prefix = path_below(d->path, now->root);
 	struct snap_changes c = { 0 };
 	size_t newest;
@@ -246,7 +246,7 @@ static int history_of_path(const struct usage_dir *d, const char *below, struct 
 	uint64_t last_root = 0, last = 0, ref, bytes, files;
 
 	for (size_t i = 0; i < d->all->n; i++) {
-		const struct snap_info *info = &d->all->info[i];
+		const struct snap_info *info = d->all->info[i];
 		int r = 0;
 
 		if (strcmp(info->root, d->snapshot->root) != 0 || info->id > d->snapshot->id ||
@@ -276,24 +276,24 @@ static int history_of_roots(const struct usage_dir *d, struct text *out)
 		uint64_t bytes = 0, files = 0;
 		size_t before;
 
-		if (!path_below(d->path, all->info[i].root) || is_inner(all, all->info[i].root, all->info[i].id))
+		if (!path_below(d->path, all->info[i]->root) || is_inner(all, all->info[i]->root, all->info[i]->id))
 			continue;
-		if (snap_select_before(all, all->info[i].root, INT64_MAX, all->info[i].id, &before) == 0 &&
-		    all->info[before].ref == all->info[i].ref)
+		if (snap_select_before(all, all->info[i]->root, INT64_MAX, all->info[i]->id, &before) == 0 &&
+		    all->info[before]->ref == all->info[i]->ref)
 			continue;
 		for (size_t j = 0; j <= i; j++) {
 			size_t newest;
 
-			if (!path_below(d->path, all->info[j].root) ||
-			    is_inner(all, all->info[j].root, all->info[i].id) ||
-			    snap_select_before(all, all->info[j].root, INT64_MAX, all->info[i].id + 1,
+			if (!path_below(d->path, all->info[j]->root) ||
+			    is_inner(all, all->info[j]->root, all->info[i]->id) ||
+			    snap_select_before(all, all->info[j]->root, INT64_MAX, all->info[i]->id + 1,
 					       &newest) < 0 ||
 			    newest != j)
 				continue;
-			bytes = size_sum(bytes, all->info[j].totals.bytes);
-			files += all->info[j].totals.files;
+			bytes = size_sum(bytes, all->info[j]->totals.bytes);
+			files += all->info[j]->totals.files;
 		}
-		history_line(out, &all->info[i], bytes, files);
+		history_line(out, all->info[i], bytes, files);
 	}
 	return 0;
 }

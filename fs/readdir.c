@@ -231,7 +231,7 @@ static bool at_entry(const struct listing *l, const struct row *row, size_t *i, 
 	const struct snap_info *shown = view_snapshot(&l->fs->view, l->g, l->row);
 
 	for (; *i < l->g->all.n; ++*i) {
-		const struct snap_info *info = &l->g->all.info[*i];
+		const struct snap_info *info = l->g->all.info[*i];
 
 		if (shown && strcmp(info->root, shown->root) != 0)
 			continue;

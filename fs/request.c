@@ -218,7 +218,7 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id, con
 	d.snapshot = view_snapshot(&fs->view, g, id->row);
 	d.asof = view_asof(&fs->view, g, id->row);
 	/* What came later is not in the past. */
-	while (until.n && until.info[until.n - 1].id > view_until(&fs->view, id->row))
+	while (until.n && until.info[until.n - 1]->id > view_until(&fs->view, id->row))
 		until.n--;
 	d.all = &until;
 	if (f->path)
@@ -233,11 +233,25 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id, con
 	return r;
 }
 
+/*
+ * What a text is kept under: its path's inode number, for when the kernel forgets the directory, its row's
+ * number is given to another one.
+ */
+static uint64_t text_key(struct fs *fs, const struct node_id *id)
+{
+	struct node_id rowless = *id;
+	struct row row = { 0 };
+
+	rowless.row = 0;
+	(void)rows_get(&fs->view.rows, id->row, &row);
+	return snap_hash(&row.ino, sizeof(row.ino), node_id_pack(&rowless));
+}
+
 /* The text of a slow file, made if need be. Release it. */
 int req_text(struct fs *fs, const struct gen *g, const struct node_id *id, const _Atomic bool *stop,
 		    struct text_copy **ret)
 {
-	uint64_t key = node_id_pack(id);
+	uint64_t key = text_key(fs, id);
 	struct text t = { 0 };
 	int r;
 
@@ -281,7 +295,7 @@ bool req_text_ready(struct fs *fs, const struct node_id *id)
 
 	if (!usage_of(id->virt)->slow)
 		return true;
-	c = texts_get(fs->texts, node_id_pack(id));
+	c = texts_get(fs->texts, text_key(fs, id));
 	if (c)
 		texts_release(fs->texts, c);
 	return c != NULL;

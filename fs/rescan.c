@@ -123,6 +123,31 @@ static void read_progress(struct rescan *r, int fd)
 	}
 }
 
+static bool has_ended(pid_t pid, int *status, int tries)
+{
+	const struct timespec pause = { 0, 10000000 };
+
+	for (; waitpid(pid, status, WNOHANG) == 0; tries--) {
+		if (tries <= 0)
+			return false;
+		(void)nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
+/*
+ * The mount ends within a second, so a scan that is stopped, or hangs in a dead file system, is killed;
+ * the index stands that. One that even then does not go is left to init.
+ */
+static void end_child(pid_t pid, int *status)
+{
+	(void)kill(pid, SIGTERM);
+	if (has_ended(pid, status, 20))
+		return;
+	(void)kill(pid, SIGKILL);
+	(void)has_ended(pid, status, 20);
+}
+
 static void scan_root(struct rescan *r, const struct snap_info *i)
 {
 	int fds[2], status = 0;
@@ -138,9 +163,10 @@ static void scan_root(struct rescan *r, const struct snap_info *i)
 	base_close(fds[1]);
 	read_progress(r, fds[0]);
 	if (is_stopping(r))
-		(void)kill(pid, SIGTERM);
+		end_child(pid, &status);
+	else
+		(void)waitpid(pid, &status, 0);
 	base_close(fds[0]);
-	(void)waitpid(pid, &status, 0);
 	(void)pthread_mutex_lock(&r->lock);
 	r->last_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	r->last_end = (int64_t)time(NULL);
@@ -168,10 +194,10 @@ static void scan_all(struct rescan *r)
 	struct gen *g = view_now(&r->fs->view);
 
 	for (size_t i = 0; i < g->list.n && !is_stopping(r); i++) {
-		if (!is_shown(r->fs, g->list.info[i].root))
+		if (!is_shown(r->fs, g->list.info[i]->root))
 			continue;
-		set_root(r, g->list.info[i].root);
-		scan_root(r, &g->list.info[i]);
+		set_root(r, g->list.info[i]->root);
+		scan_root(r, g->list.info[i]);
 	}
 	set_root(r, NULL);
 	gen_put(&r->fs->view, g);

@@ -176,7 +176,7 @@ static uint64_t base_child(struct view *v, uint64_t base, const char *name, size
 
 static int add_child(struct view *v, struct gen *g, const struct level *l, struct built *b)
 {
-	const char *name = g->list.info[l->first].root + l->prefix + 1;
+	const char *name = g->list.info[l->first]->root + l->prefix + 1;
 	size_t len = strcspn(name, "/");
 	uint64_t old = base_child(v, l->base, name, len), ref;
 	struct level below = { l->first, l->last, l->prefix + 1 + len, old, l->base_id };
@@ -207,11 +207,11 @@ static int add_children(struct view *v, struct gen *g, const struct level *l, st
 	int r = 0;
 
 	for (size_t i = l->first; r == 0 && i < l->last;) {
-		const char *name = g->list.info[i].root + l->prefix + 1;
+		const char *name = g->list.info[i]->root + l->prefix + 1;
 		size_t len = strcspn(name, "/"), j = i + 1;
 
-		while (j < l->last && strncmp(g->list.info[j].root + l->prefix + 1, name, len) == 0 &&
-		       strchr("/", g->list.info[j].root[l->prefix + 1 + len]))
+		while (j < l->last && strncmp(g->list.info[j]->root + l->prefix + 1, name, len) == 0 &&
+		       strchr("/", g->list.info[j]->root[l->prefix + 1 + len]))
 			j++;
 		r = add_child(v, g, &(struct level){ i, j, l->prefix, l->base, l->base_id }, b);
 		i = j;
@@ -262,8 +262,8 @@ static int make_level(struct view *v, struct gen *g, const struct level *l, uint
 	int r = 0;
 
 	/* A root that is this very directory; if an outer root holds the directory, the newer one shows. */
-	if (l->first < l->last && strlen(g->list.info[l->first].root) <= MAX(l->prefix, 1)) {
-		const struct snap_info *own = &g->list.info[l->first];
+	if (l->first < l->last && strlen(g->list.info[l->first]->root) <= MAX(l->prefix, 1)) {
+		const struct snap_info *own = g->list.info[l->first];
 
 		if (!l->base || own->id > l->base_id) {
 			inner.base = own->ref;
@@ -287,8 +287,8 @@ static int make_level(struct view *v, struct gen *g, const struct level *l, uint
 
 static int order_by_path(const void *a, const void *b)
 {
-	const unsigned char *x = (const unsigned char *)((const struct snap_info *)a)->root;
-	const unsigned char *y = (const unsigned char *)((const struct snap_info *)b)->root;
+	const unsigned char *x = (const unsigned char *)(*(struct snap_info *const *)a)->root;
+	const unsigned char *y = (const unsigned char *)(*(struct snap_info *const *)b)->root;
 
 	for (; *x && *x == *y; x++, y++)
 		;
@@ -319,18 +319,23 @@ static int find_top(struct view *v, const char *path, uint64_t from, uint64_t *r
  */
 int view_join(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret)
 {
+	AUTO(base_free) struct snap_info *infos = calloc(g->list.n + 1, sizeof(*infos));
 	struct gen other = { 0 };
 	struct level top = { 0 };
 	int r = 0;
 
 	other.list.info = calloc(g->list.n + 1, sizeof(*other.list.info));
-	if (!other.list.info)
+	if (!infos || !other.list.info) {
+		free(other.list.info);
 		return -ENOMEM;
+	}
 	for (size_t i = 0; i < g->list.n; i++) {
 		if (!refs[i])
 			continue;
-		other.list.info[other.list.n] = g->list.info[i]; /* borrows the path */
-		other.list.info[other.list.n++].ref = refs[i];
+		infos[i].id = g->list.info[i]->id;
+		infos[i].root = g->list.info[i]->root; /* borrowed */
+		infos[i].ref = refs[i];
+		other.list.info[other.list.n++] = &infos[i];
 	}
 	top.last = other.list.n;
 	r = make_level(v, &other, &top, ret);
@@ -367,7 +372,7 @@ static int gen_make(struct view *v, struct snap_list *list, struct gen **ret)
 	if (!g->root_ino || !g->hidden)
 		r = -ENOMEM;
 	for (size_t i = 0; r == 0 && i < g->list.n; i++)
-		g->root_ino[i] = ino_of_path(v->s, g->list.info[i].root);
+		g->root_ino[i] = ino_of_path(v->s, g->list.info[i]->root);
 	top.last = g->list.n;
 	if (r == 0)
 		r = make_level(v, g, &top, &g->top_ref);
@@ -385,21 +390,24 @@ static bool is_same(const struct gen *g, const struct snap_list *l)
 	if (!g || g->all.n != l->n)
 		return false;
 	for (size_t i = 0; i < l->n; i++)
-		if (g->all.info[i].id != l->info[i].id)
+		if (g->all.info[i]->id != l->info[i]->id)
 			return false;
 	return true;
 }
 
 int view_load(struct view *v, struct gen **ret)
 {
+	struct gen *now = atomic_load(&v->now);
 	struct snap_list all, newest = { 0 };
-	int r = snap_list_get(v->s, false, &all);
+	int r = snap_list_get(v->s, &all);
 
 	*ret = NULL;
 	if (r < 0)
 		return r;
-	if (!is_same(atomic_load(&v->now), &all)) {
-		r = snap_list_get(v->s, true, &newest);
+	if (!is_same(now, &all)) {
+		if (now)
+			snap_list_share(&all, &now->all);
+		r = snap_list_newest(&all, &newest);
 		if (r == 0)
 			r = gen_make(v, &newest, ret);
 		if (r == 0) {
@@ -630,8 +638,8 @@ int view_path(struct view *v, const struct gen *g, uint32_t row, struct text *re
 static const struct snap_info *info_by_id(const struct gen *g, int64_t id)
 {
 	for (size_t i = 0; i < g->all.n; i++)
-		if (g->all.info[i].id == id)
-			return &g->all.info[i];
+		if (g->all.info[i]->id == id)
+			return g->all.info[i];
 	return NULL;
 }
 
@@ -651,7 +659,7 @@ static const struct snap_info *root_at(const struct gen *g, const struct row *r)
 {
 	for (size_t i = 0; i < g->list.n; i++)
 		if (g->root_ino[i] == r->ino && !g->hidden[i])
-			return &g->list.info[i];
+			return g->list.info[i];
 	return NULL;
 }
 
@@ -659,10 +667,10 @@ static const struct snap_info *root_at(const struct gen *g, const struct row *r)
 static const struct snap_info *root_above_top(const struct view *v, const struct gen *g)
 {
 	for (size_t i = v->root ? g->list.n : 0; i-- > 0;) {
-		size_t len = strlen(g->list.info[i].root);
+		size_t len = strlen(g->list.info[i]->root);
 
-		if (strncmp(v->root, g->list.info[i].root, len) == 0 && (len == 1 || v->root[len] == '/'))
-			return &g->list.info[i];
+		if (strncmp(v->root, g->list.info[i]->root, len) == 0 && (len == 1 || v->root[len] == '/'))
+			return g->list.info[i];
 	}
 	return NULL;
 }
@@ -682,16 +690,16 @@ static const struct snap_info *snapshot_then(struct view *v, const struct gen *g
 		path.failed = true;
 	text_add(&path, "", 1);
 	for (size_t i = 0; !path.failed && i < g->list.n; i++) { /* an outer root comes before an inner one */
-		const char *root = g->list.info[i].root;
+		const char *root = g->list.info[i]->root;
 		uint64_t ref;
 		size_t at;
 
 		if (!path_below(root, path.p + all) ||
 		    snap_select_before(&g->all, root, INT64_MAX, id + 1, &at) < 0)
 			continue;
-		if (!found || found->id < g->all.info[at].id ||
+		if (!found || found->id < g->all.info[at]->id ||
 		    snap_path_ref(v->s, found->ref, path_below(found->root, root), &ref) == -ENOENT)
-			found = &g->all.info[at];
+			found = g->all.info[at];
 	}
 	text_done(&path);
 	return found;
@@ -726,7 +734,7 @@ int64_t view_asof(struct view *v, const struct gen *g, uint32_t row)
 		return i->time;
 	before += before < INT64_MAX;
 	for (size_t n = 0; n < g->list.n; n++)
-		if (snap_select_before(&g->all, g->list.info[n].root, INT64_MAX, before, &at) == 0)
-			oldest = MIN(oldest, g->all.info[at].time);
+		if (snap_select_before(&g->all, g->list.info[n]->root, INT64_MAX, before, &at) == 0)
+			oldest = MIN(oldest, g->all.info[at]->time);
 	return oldest < INT64_MAX ? oldest : 0;
 }

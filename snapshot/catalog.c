@@ -270,7 +270,7 @@ static int read_row(sqlite3_stmt *st, struct snap_info *i)
 	return read_options(st, i);
 }
 
-static sqlite3_stmt *prepare_list(struct snap *s, bool newest)
+static sqlite3_stmt *prepare_list(struct snap *s)
 {
 	sqlite3_str *sql = sqlite3_str_new(s->db);
 	sqlite3_stmt *st = NULL;
@@ -281,9 +281,7 @@ static sqlite3_stmt *prepare_list(struct snap *s, bool newest)
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s", fields[i].name);
 	sqlite3_str_appendall(sql, " FROM snapshot s JOIN root r ON r.id = s.root");
-	sqlite3_str_appendall(sql, newest ? " WHERE s.id = (SELECT max(id) FROM snapshot WHERE root = r.id)"
-					    " ORDER BY r.path" :
-					    " ORDER BY s.id");
+	sqlite3_str_appendall(sql, " ORDER BY s.id");
 	text = sqlite3_str_finish(sql);
 	if (text)
 		(void)sqlite3_prepare_v2(s->db, text, -1, &st, NULL);
@@ -294,18 +292,23 @@ static sqlite3_stmt *prepare_list(struct snap *s, bool newest)
 static int read_rows(sqlite3_stmt *st, struct snap_list *ret)
 {
 	size_t cap = 0;
-	int rc, r = 0;
+	int rc = SQLITE_DONE, r = 0;
 
 	while (r == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		r = base_reserve(&ret->info, &cap, ret->n + 1, sizeof(*ret->info));
+		struct snap_info *i = calloc(1, sizeof(*i));
+
+		r = i ? base_reserve(&ret->info, &cap, ret->n + 1, sizeof(*ret->info)) : -ENOMEM;
 		if (r == 0)
-			r = read_row(st, &ret->info[ret->n]);
-		ret->n += r == 0;
+			r = read_row(st, i);
+		if (r == 0)
+			ret->info[ret->n++] = i;
+		else
+			free(i);
 	}
 	return r ? r : snap_errno(rc);
 }
 
-int snap_list_get(struct snap *s, bool newest, struct snap_list *ret)
+int snap_list_get(struct snap *s, struct snap_list *ret)
 {
 	struct snap_list l = { 0 };
 	sqlite3_stmt *st = NULL;
@@ -314,7 +317,7 @@ int snap_list_get(struct snap *s, bool newest, struct snap_list *ret)
 	(void)pthread_mutex_lock(&s->lock);
 	r = store_begin_read(s);
 	if (r == 0) {
-		st = prepare_list(s, newest);
+		st = prepare_list(s);
 		r = st ? read_rows(st, &l) : snap_errno(sqlite3_errcode(s->db));
 	}
 	(void)sqlite3_finalize(st);
@@ -335,10 +338,58 @@ void snap_info_done(struct snap_info *i)
 	i->root = NULL;
 }
 
+static void info_put(struct snap_info *i)
+{
+	if (atomic_fetch_sub(&i->users, 1) > 0)
+		return;
+	snap_info_done(i);
+	free(i);
+}
+
+static bool has_root(const struct snap_list *l, const char *root)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (strcmp(l->info[i]->root, root) == 0)
+			return true;
+	return false;
+}
+
+int snap_list_newest(const struct snap_list *all, struct snap_list *ret)
+{
+	struct snap_list l = { .info = calloc(all->n + 1, sizeof(*l.info)) };
+
+	if (!l.info)
+		return -ENOMEM;
+	for (size_t i = all->n; i-- > 0;) {
+		if (has_root(&l, all->info[i]->root))
+			continue;
+		atomic_fetch_add(&all->info[i]->users, 1);
+		l.info[l.n++] = all->info[i];
+	}
+	*ret = l;
+	return 0;
+}
+
+/* Both are in order of id, or both in any other order that they share. */
+void snap_list_share(struct snap_list *l, const struct snap_list *other)
+{
+	for (size_t i = 0, j = 0; i < l->n; i++) {
+		while (j < other->n && other->info[j]->id < l->info[i]->id)
+			j++;
+		if (j == other->n)
+			return;
+		if (other->info[j]->id != l->info[i]->id || other->info[j] == l->info[i])
+			continue;
+		info_put(l->info[i]);
+		atomic_fetch_add(&other->info[j]->users, 1);
+		l->info[i] = other->info[j];
+	}
+}
+
 void snap_list_done(struct snap_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		snap_info_done(&l->info[i]);
+		info_put(l->info[i]);
 	free(l->info);
 	l->info = NULL;
 	l->n = 0;

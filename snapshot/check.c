@@ -374,13 +374,13 @@ int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void
 	*ret = (struct snap_damage){ 0 };
 	r = is_damage(structure) ? 0 : structure;
 	if (r == 0)
-		r = snap_list_get(s, false, &l);
+		r = snap_list_get(s, &l);
 	if (r == 0) {
 		ret->ids = calloc(l.n + 1, sizeof(*ret->ids));
 		r = ret->ids ? check_packs(&c, progress, ctx) : -ENOMEM;
 	}
 	for (size_t i = 0; r == 0 && i < l.n; i++)
-		r = check_snapshot(&c, &l.info[i]);
+		r = check_snapshot(&c, l.info[i]);
 	if (r == 0)
 		r = check_orphans(&c);
 	if (structure < 0)

@@ -53,9 +53,9 @@ static void keep_periods(const struct snap_list *l, const char *root, uint64_t n
 	int64_t last = 0;
 
 	for (size_t i = l->n; i-- > 0 && n;) {
-		int64_t now = period(l->info[i].time);
+		int64_t now = period(l->info[i]->time);
 
-		if (strcmp(l->info[i].root, root) != 0 || (!first && period != period_each && now == last))
+		if (strcmp(l->info[i]->root, root) != 0 || (!first && period != period_each && now == last))
 			continue;
 		keep[i] = true;
 		last = now;
@@ -69,7 +69,7 @@ static void choose(const struct snap_list *l, const struct snap_policy *p, int64
 	bool rules = p->keep_last | p->keep_daily | p->keep_weekly | p->keep_monthly;
 
 	for (size_t i = 0; i < l->n; i++) {
-		const char *root = l->info[i].root;
+		const char *root = l->info[i]->root;
 
 		keep_periods(l, root, MAX(p->keep_last, 1), period_each, keep); /* never the newest */
 		keep_periods(l, root, p->keep_daily, period_day, keep);
@@ -77,7 +77,7 @@ static void choose(const struct snap_list *l, const struct snap_policy *p, int64
 		keep_periods(l, root, p->keep_monthly, period_month, keep);
 	}
 	for (size_t i = 0; i < l->n; i++)
-		if ((p->older_than && l->info[i].time > now - p->older_than) || (!rules && !p->older_than))
+		if ((p->older_than && l->info[i]->time > now - p->older_than) || (!rules && !p->older_than))
 			keep[i] = true;
 }
 
@@ -302,7 +302,7 @@ static int fill(const struct snap_list *l, const bool *keep, struct snap_pruned 
 		return -ENOMEM;
 	for (size_t i = 0; i < l->n; i++)
 		if (!keep[i])
-			ret->ids[ret->n++] = l->info[i].id;
+			ret->ids[ret->n++] = l->info[i]->id;
 	return 0;
 }
 
@@ -312,7 +312,7 @@ static int mark_kept(struct snap *s, const struct snap_list *l, const bool *keep
 
 	for (size_t i = 0; r == 0 && i < l->n; i++)
 		if (keep[i])
-			r = mark_tree(s, l->info[i].ref, m);
+			r = mark_tree(s, l->info[i]->ref, m);
 	return r;
 }
 
@@ -323,7 +323,7 @@ static int prune_begun(struct snap *s, const struct snap_policy *p, int64_t now,
 	AUTO(base_free) bool *keep = NULL;
 	struct snap_list l = { 0 };
 	struct marks live = { 0 };
-	int r = snap_list_get(s, false, &l);
+	int r = snap_list_get(s, &l);
 
 	if (r == 0) {
 		keep = calloc(l.n + 1, sizeof(*keep));

@@ -51,7 +51,7 @@ int snap_select_before(const struct snap_list *l, const char *root, int64_t time
 		       size_t *ret)
 {
 	for (size_t i = l->n; i-- > 0;) {
-		if (!is_of(&l->info[i], root) || l->info[i].time > time || l->info[i].id >= before)
+		if (!is_of(l->info[i], root) || l->info[i]->time > time || l->info[i]->id >= before)
 			continue;
 		*ret = i;
 		return 0;
@@ -62,7 +62,7 @@ int snap_select_before(const struct snap_list *l, const char *root, int64_t time
 int snap_select_oldest(const struct snap_list *l, const char *root, size_t *ret)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		if (is_of(&l->info[i], root)) {
+		if (is_of(l->info[i], root)) {
 			*ret = i;
 			return 0;
 		}
@@ -78,7 +78,7 @@ static int select_id(const struct snap_list *l, const char *root, const char *sp
 	if (*end)
 		return -EINVAL;
 	for (size_t i = 0; i < l->n; i++) {
-		if (l->info[i].id == id && is_of(&l->info[i], root)) {
+		if (l->info[i]->id == id && is_of(l->info[i], root)) {
 			*ret = i;
 			return 0;
 		}
@@ -98,8 +98,8 @@ int snap_select(const struct snap_list *l, const char *root, const char *spec, i
 		return snap_select_before(l, root, INT64_MAX, INT64_MAX, ret);
 	if (strcmp(spec, "prev") == 0) {
 		r = snap_select_before(l, root, INT64_MAX, INT64_MAX, &latest);
-		return r < 0 ? r : snap_select_before(l, l->info[latest].root, INT64_MAX,
-						      l->info[latest].id, ret);
+		return r < 0 ? r : snap_select_before(l, l->info[latest]->root, INT64_MAX,
+						      l->info[latest]->id, ret);
 	}
 	if (snap_parse_age(spec, &t) == 0)
 		return snap_select_before(l, root, now - t, INT64_MAX, ret);

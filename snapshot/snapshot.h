@@ -38,6 +38,7 @@ struct snap_fingerprint {
 /* A snapshot and how it came about. */
 struct snap_info {
 	int64_t id; /* 0: not stored */
+	_Atomic unsigned users; /* lists that share it, less one */
 	char *root; /* absolute path, raw bytes */
 	int64_t time; /* when the scan began */
 	enum snap_mode mode;
@@ -73,12 +74,16 @@ void snap_release(struct snap *s);
 /* -- snapshots ------------------------------------------------------------------------------- */
 
 struct snap_list {
-	struct snap_info *info;
+	struct snap_info **info; /* shared: see snap_list_share() */
 	size_t n;
 };
 
-/** All snapshots by id; or, with newest, only the newest of each root, by root path. */
-int snap_list_get(struct snap *s, bool newest, struct snap_list *ret);
+/** All snapshots by id. */
+int snap_list_get(struct snap *s, struct snap_list *ret);
+/** Of a list by id the newest of each root, shared with it. */
+int snap_list_newest(const struct snap_list *all, struct snap_list *ret);
+/** Snapshots never change: take those that other has too from there, so that two lists cost little more than one. */
+void snap_list_share(struct snap_list *l, const struct snap_list *other);
 void snap_list_done(struct snap_list *l);
 void snap_info_done(struct snap_info *i);
 

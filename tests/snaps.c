@@ -202,7 +202,7 @@ int snaps_count(const char *index)
 
 	if (r < 0)
 		return r;
-	r = snap_list_get(s, false, &l);
+	r = snap_list_get(s, &l);
 	if (r == 0) {
 		r = (int)l.n;
 		snap_list_done(&l);

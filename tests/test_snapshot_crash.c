@@ -27,13 +27,13 @@ static size_t assert_intact(const char *index)
 	size_t n;
 
 	assert_int_equal(snap_open(index, SNAP_WRITE, &s), 0);
-	assert_int_equal(snap_list_get(s, false, &l), 0);
+	assert_int_equal(snap_list_get(s, &l), 0);
 	for (size_t i = 0; i < l.n; i++) {
 		struct record r;
 
-		assert_int_equal(snaps_read(s, l.info[i].ref, &r), 0);
-		assert_memory_equal(&record_find(&r, ".")->totals, &l.info[i].totals,
-		                    sizeof(l.info[i].totals));
+		assert_int_equal(snaps_read(s, l.info[i]->ref, &r), 0);
+		assert_memory_equal(&record_find(&r, ".")->totals, &l.info[i]->totals,
+		                    sizeof(l.info[i]->totals));
 		record_done(&r);
 	}
 	n = l.n;

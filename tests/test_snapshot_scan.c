@@ -362,17 +362,17 @@ static void a_reader_keeps_its_moment_while_a_scan_commits(void **state)
 	snap_info_done(&info);
 	assert_int_equal(snap_open(f->index, SNAP_READ, &reader), 0);
 	assert_int_equal(snap_data_version(reader, &before), 0);
-	assert_int_equal(snap_list_get(reader, false, &l), 0);
+	assert_int_equal(snap_list_get(reader, &l), 0);
 	assert_int_equal(l.n, 1);
 	snap_list_done(&l);
 	take(f->index, &f->tree, SNAP_WARM, 2, &info);
 	snap_info_done(&info);
-	assert_int_equal(snap_list_get(reader, false, &l), 0);
+	assert_int_equal(snap_list_get(reader, &l), 0);
 	assert_int_equal(l.n, 1);
 	snap_list_done(&l);
 	assert_int_equal(snap_data_version(reader, &after), 0);
 	assert_int_not_equal(before, after);
-	assert_int_equal(snap_list_get(reader, false, &l), 0);
+	assert_int_equal(snap_list_get(reader, &l), 0);
 	assert_int_equal(l.n, 2);
 	snap_list_done(&l);
 	snap_close(reader);
@@ -383,7 +383,7 @@ static void the_newest_of_each_root_is_listed(void **state)
 {
 	static const char *const roots[] = { "odd\n\xff\x1bname", "plain" };
 	struct fixture *f = *state;
-	struct snap_list l;
+	struct snap_list all, l;
 	struct snap *s;
 
 	tree_build(&f->tree, ROWS(IS_DIR(roots[0]), IS_DIR(roots[1]), IS_FILE("plain/f", 10)));
@@ -398,13 +398,16 @@ static void the_newest_of_each_root_is_listed(void **state)
 		assert_int_equal(info.id, i + 1);
 		snap_info_done(&info);
 	}
-	assert_int_equal(snap_list_get(s, true, &l), 0);
+	assert_int_equal(snap_list_get(s, &all), 0);
+	assert_int_equal(all.n, 4);
+	assert_int_equal(snap_list_newest(&all, &l), 0);
+	snap_list_done(&all);
 	assert_int_equal(l.n, 2);
-	assert_string_equal(strrchr(l.info[0].root, '/') + 1, roots[0]);
-	assert_int_equal(l.info[0].id, 3);
-	assert_int_equal(l.info[1].id, 4);
-	assert_true(l.info[1].complete);
-	assert_int_equal(l.info[1].totals.files, 1);
+	assert_string_equal(strrchr(l.info[1]->root, '/') + 1, roots[0]);
+	assert_int_equal(l.info[1]->id, 3);
+	assert_int_equal(l.info[0]->id, 4);
+	assert_true(l.info[0]->complete);
+	assert_int_equal(l.info[0]->totals.files, 1);
 	snap_list_done(&l);
 	snap_close(s);
 }

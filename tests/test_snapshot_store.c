@@ -302,10 +302,10 @@ static void a_list_with_nonsense_in_it_is_read_or_refused(void **state)
 
 		assert_int_equal(snaps_sql(f->index, harm[i]), 0);
 		assert_int_equal(snap_open(f->index, SNAP_READ, &s), 0);
-		r = snap_list_get(s, false, &l);
+		r = snap_list_get(s, &l);
 		if (r == 0) {
 			assert_int_equal(l.n, 1);
-			snap_info_fields(&l.info[0], count_field, &fields);
+			snap_info_fields(l.info[0], count_field, &fields);
 			assert_true(fields > 20);
 			snap_list_done(&l);
 		} else {

@@ -68,7 +68,7 @@ static const char *find_root(const struct snap_list *l, const char *path)
 	const char *best = NULL;
 
 	for (size_t i = 0; i < l->n; i++) {
-		const char *root = l->info[i].root;
+		const char *root = l->info[i]->root;
 		size_t len = strcmp(root, "/") == 0 ? 0 : strlen(root);
 
 		if (path && (strncmp(path, root, len) != 0 || (path[len] != '/' && path[len] != '\0')))
@@ -93,7 +93,7 @@ static int find_side(const struct snap_list *l, const char *root, const char *sp
 	if (r < 0)
 		return tool_fail(EXIT_FAILED, "no snapshot matches", spec,
 				 "'disktracker list' shows what there is");
-	*ret = &l->info[i];
+	*ret = l->info[i];
 	return EXIT_DONE;
 }
 
@@ -198,7 +198,7 @@ static int run(int argc, char **argv)
 	if (tool_open_index(a.index, SNAP_READ, &s) < 0)
 		return EXIT_FAILED;
 	path = tool_absolute(a.path);
-	r = snap_list_get(s, false, &l);
+	r = snap_list_get(s, &l);
 	if (r < 0)
 		return tool_fail(EXIT_FAILED, "index", snap_path(s), snap_strerror(r));
 	status = find_sides(&a, &l, path, &d);

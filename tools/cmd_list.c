@@ -58,11 +58,11 @@ static int run(int argc, char **argv)
 		return tool_usage(&cmd_list);
 	if (tool_open_index(index, SNAP_READ, &s) < 0)
 		return EXIT_FAILED;
-	r = snap_list_get(s, false, &l);
+	r = snap_list_get(s, &l);
 	if (r < 0)
 		return tool_fail(EXIT_FAILED, "index", snap_path(s), snap_strerror(r));
 	for (size_t i = 0; i < l.n; i++)
-		json ? print_json(&l.info[i]) : print_line(&l.info[i]);
+		json ? print_json(l.info[i]) : print_line(l.info[i]);
 	snap_list_done(&l);
 	return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
 }

@@ -1,0 +1,248 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2317,SC2119,SC2120,SC2016,SC2086,SC2010,SC2012,SC2015,SC2155
+#
+# cli.sh PROGRAM - statuses, sentences, JSON, permissions of the index, two scans at once. Needs no mount.
+# shellcheck source=tests/mount/lib.sh
+. "$(dirname -- "$0")/lib.sh" "$@"
+need $python
+
+json_lines()
+{
+	$python -c '
+import json, sys
+for line in open(sys.argv[1], "rb"):
+    row = json.loads(line.decode("utf-8"), parse_constant=None)
+    print(row["root"].encode().hex() if "root_hex" not in row else row["root_hex"])
+' "$1"
+}
+
+odd_roots()
+{
+	local name path
+	for name in $'byte\xff' $'new\nline' $'quote"\\back' $'tab\t' $'esc\033' ' ' $'\xc3\xa9'; do
+		path=$src/$name
+		mkdir -p "$path/in"
+		"$DT" scan --index "$index" --json "$path" >"$work/out" || return
+		equal "$(json_lines "$work/out")" "$(printf %s "$path" | od -An -v -tx1 | tr -d ' \n')" || return
+		"$DT" scan --index "$index" "$path" >"$work/out" || return
+		! LC_ALL=C grep -q $'[\001-\011\013-\037\177]' "$work/out" || return
+	done
+	"$DT" list --index "$index" --json >"$work/out" && equal "$(json_lines "$work/out" | wc -l)" 14 || return
+	"$DT" list --index "$index" >"$work/out" && equal "$(wc -l <"$work/out")" 14 &&
+		! LC_ALL=C grep -q $'[\001-\010\013-\037\177\377]' "$work/out"
+}
+
+no_store_writes_nothing()
+{
+	"$DT" scan --index "$work/none/index.db" --no-store --json "$src" >"$work/out" && [ ! -e "$work/none" ] || return
+	equal "$($python -c 'import json,sys; d=json.load(open(sys.argv[1])); print(d["bytes"], d["files"], d["dirs"])' "$work/out")" \
+		"$(du -s -B1 "$src" | cut -f 1) $(find "$src" -type f -printf . | wc -c) $(find "$src" -mindepth 1 -type d -printf . | wc -c)"
+}
+
+index_is_private()
+{
+	local mask
+	for mask in 000 022 077; do
+		rm -rf "$work/private"
+		(umask $mask && "$DT" scan --index "$work/private/deep/index.db" "$src" >/dev/null) || return
+		equal "$(stat -c %a "$work/private/deep" "$work/private" | tr '\n' ' ')" '700 700 ' || return
+		equal "$(stat -c %a "$work/private/deep/index.db")" 600 || return
+	done
+}
+
+default_place()
+{
+	[ "$(id -u)" != 0 ] || return 0 # root's is not ours to write
+	"$DT" scan "$src" && [ -f "$XDG_STATE_HOME/disktracker/index.db" ]
+}
+
+by_environment()
+{
+	DISKTRACKER_INDEX=$work/env/i.db "$DT" scan "$src" >/dev/null && [ -f "$work/env/i.db" ]
+}
+
+usage_errors()
+{
+	local -a words
+	while read -r -a words; do
+		refused 2 'usage:|unknown|takes a' "$DT" "${words[@]}" || return
+	done <<-END
+		scan
+		scan --nonsense /tmp
+		scan --threads 0 /tmp
+		scan --threads 257 /tmp
+		scan --threads many /tmp
+		scan --threads
+		scan --exclude a/b /tmp
+		list extra
+		list --nonsense
+		version extra
+		umount
+		umount a b
+		mount
+		nonsense
+		help nonsense
+	END
+	status_is 2 "$DT" && [ ! -e "$index.none" ]
+}
+
+helps()
+{
+	local command
+	status_is 0 "$DT" help && cp "$work/out" "$work/help" || return
+	for command in scan mount umount list version help; do
+		grep -qE "^  $command " "$work/help" || return
+		status_is 0 "$DT" help $command && grep -q "^usage: disktracker $command" "$work/out" || return
+	done
+	status_is 0 "$DT" --help && cmp "$work/out" "$work/help" && status_is 0 "$DT" help files && grep -q ^bytes "$work/out"
+}
+
+tells_version()
+{
+	status_is 0 "$DT" version && grep -qE '^disktracker [0-9]+\.[0-9]+' "$work/out" && status_is 0 "$DT" --version
+}
+
+roots_refused()
+{
+	touch "$work/file"
+	refused 3 'No such file' "$DT" scan --index "$work/new/i.db" "$work/nowhere" &&
+		refused 3 'Not a directory' "$DT" scan --index "$work/new/i.db" "$work/file" &&
+		refused 3 'No such file' "$DT" scan --index "$work/new/i.db" '' && [ ! -e "$work/new" ] || return
+	# one good root among bad ones is stored, and the worst status counts
+	status_is 3 "$DT" scan --index "$work/new/i.db" "$work/nowhere" "$src" &&
+		equal "$("$DT" list --index "$work/new/i.db" | wc -l)" 1
+}
+
+# Paths with dots, symlinks and slashes name the root they lead to.
+roots_are_resolved()
+{
+	local index=$work/resolve.db
+	ln -s "$src" "$work/link"
+	(cd "$src" && "$DT" scan --index "$index" . ../src "$src///" "$work/link") >/dev/null || return
+	equal "$("$DT" list --index "$index" | cut -f 6 | sort -u)" "$src"
+}
+
+index_refused()
+{
+	refused 3 'does not exist' "$DT" list --index "$work/nowhere.db" || return
+	[ "$(id -u)" = 0 ] || return 0
+	mkdir -p "$work/nobodys" && chmod 0555 "$work/nobodys"
+	refused 3 'Permission denied' setpriv --reuid=65534 --regid=65534 --clear-groups "$DT" scan --index "$work/nobodys/i.db" "$src"
+}
+
+full_disk()
+{
+	mkdir -p "$work/tiny" && mount -t tmpfs -o size=300k tmpfs "$work/tiny" || return
+	$python -c '
+import os, sys
+for i in range(20000):
+    if i % 20 == 0: os.makedirs(f"{sys.argv[1]}/{i}")
+    open(f"{sys.argv[1]}/{i - i % 20}/{os.urandom(40).hex()}", "w").close()' "$work/names"
+	"$DT" scan --index "$work/tiny/i.db" "$src" >/dev/null || return
+	refused 3 'nothing was stored.*(no space|No space)' "$DT" scan --index "$work/tiny/i.db" "$work/names" || return
+	equal "$("$DT" list --index "$work/tiny/i.db" | wc -l)" 1 && umount "$work/tiny"
+}
+
+# As nobody: a directory of root's, 0700
+incomplete()
+{
+	local out
+	mkdir -p "$work/closed/open/x" "$work/closed/secret/deep" "$work/nobody"
+	head -c 5000 /dev/zero >"$work/closed/open/f"
+	chmod 0700 "$work/closed/secret" && chown 65534 "$work/nobody" || return
+	status_is 1 setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$DT" scan --index "$work/nobody/state/i.db" "$work/closed" && grep -q 'at least' "$work/out" &&
+		grep -q '1 unreadable' "$work/out" || return
+	status_is 1 setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$DT" scan --index "$work/nobody/state/i.db" --json "$work/closed" && grep -q '"complete":0' "$work/out" &&
+		grep -q '"errors":1' "$work/out" || return
+	out=$(setpriv --reuid=65534 --regid=65534 --clear-groups "$DT" list --index "$work/nobody/state/i.db")
+	equal "$(cut -f 5 <<<"$out" | sort -u)" incomplete && equal "$(setpriv --reuid=65534 --regid=65534 --clear-groups \
+		du -s -B1 "$work/closed" 2>/dev/null | cut -f 1)" "$(cut -f 3 <<<"$out" | head -1)"
+}
+
+two_at_once()
+{
+	local index=$work/two/i.db i pid status=0
+	local -a running=()
+	mkdir -p "$work/wide"/{1..40}/{1..20}
+	for i in 1 2 3; do
+		"$DT" scan --index "$index" "$work/wide" >"$work/two.$i" 2>&1 &
+		running+=($!)
+		started $!
+	done
+	for pid in "${running[@]}"; do
+		wait "$pid" || status=1
+	done
+	cat "$work"/two.?
+	[ $status -eq 0 ] && equal "$("$DT" list --index "$index" | wc -l)" 3 &&
+		equal "$("$DT" list --index "$index" | cut -f 3 | sort -u)" "$(du -s -B1 "$work/wide" | cut -f 1)"
+}
+
+# One waits for another that holds the index
+waits_for_a_writer()
+{
+	local index=$work/two/i.db holder scanner status=0
+	coproc HOLDER { $python -c 'import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+db.execute("ROLLBACK")' "$index"; }
+	holder=$HOLDER_PID
+	started "$holder"
+	read -r -u "${HOLDER[0]}" _ || return
+	"$DT" scan --index "$index" "$work/wide" >"$work/waiting" 2>&1 &
+	scanner=$!
+	started $scanner
+	wait_for 12 grep -q 'waiting: another scan' "$work/waiting" || status=1
+	kill -0 $scanner || status=1
+	# shellcheck disable=SC2153
+	echo >&"${HOLDER[1]}"
+	wait $scanner || status=1
+	cat "$work/waiting"
+	[ $status -eq 0 ] && equal "$("$DT" list --index "$index" | wc -l)" 4
+}
+
+excluded()
+{
+	mkdir -p "$work/ex/keep" "$work/ex/skip.tmp/x" "$work/ex/cache/x"
+	head -c 50000 /dev/zero >"$work/ex/skip.tmp/x/f"
+	head -c 70000 /dev/zero >"$work/ex/cache/x/f"
+	head -c 10000 /dev/zero >"$work/ex/keep/f"
+	echo 'Signature: 8a477f597d28d172789f06886806bc55' >"$work/ex/cache/CACHEDIR.TAG"
+	"$DT" scan --no-store --json --exclude '*.tmp' --exclude none "$work/ex" >"$work/out" || return
+	grep -q "\"bytes\":$(du -s -B1 --exclude='*.tmp' "$work/ex" | cut -f 1)," "$work/out" && grep -q '"skipped":1,' "$work/out" || return
+	"$DT" scan --no-store --json --exclude-caches "$work/ex" >"$work/out" && grep -q '"skipped":1,' "$work/out" &&
+		grep -q '"files":2,' "$work/out" || { cat "$work/out"; return 1; }
+}
+
+output_is_checked()
+{
+	[ -w /dev/full ] || return 0
+	refused 3 'No space left' sh -c '"$1" scan --no-store "$2" >/dev/full' '' "$DT" "$src"
+}
+
+mkdir "$src/plain"
+head -c 12345 /dev/zero >"$src/plain/f"
+check 'JSON and tables are valid for any root name' odd_roots
+check 'scan --no-store counts as du and find, and writes nothing' no_store_writes_nothing
+check 'an index is 0600 in a 0700 directory, whatever the umask' index_is_private
+check 'the index of a user is in $XDG_STATE_HOME' default_place
+check 'or in $DISKTRACKER_INDEX' by_environment
+check 'wrong usage has status 2 and says so' usage_errors
+check 'help explains every command' helps
+check 'version' tells_version
+check 'a root that is missing or no directory: status 3, a sentence, no index' roots_refused
+check 'a root is stored under its canonical path' roots_are_resolved
+check 'an index that cannot be used: status 3' index_refused
+check 'three scans into one index at once all succeed' two_at_once
+check 'a scan waits for another writer, and says so' waits_for_a_writer
+check 'what is excluded is counted as skipped' excluded
+check 'output that cannot be written is an error' output_is_checked
+if [ "$(id -u)" = 0 ]; then
+	check 'a part that cannot be read: status 1, a lower bound, as du' incomplete
+	check 'a full disk: status 3, nothing stored, earlier snapshots kept' full_disk
+fi
+finish
