@@ -21,7 +21,7 @@ struct search {
 	struct open_dir *heap; /* greatest bound first */
 	size_t n, cap;
 	struct best_item *result; /* greatest first */
-	uint64_t *link; /* inode of a result with several names, 0 otherwise */
+	uint64_t *link;           /* inode of a result with several names, 0 otherwise */
 	size_t n_results;
 };
 
@@ -40,8 +40,8 @@ static void swap(struct open_dir *a, struct open_dir *b)
 	*b = t;
 }
 
-static int heap_push(struct search *s, uint64_t bound, uint64_t ref, const char *dir, size_t dir_len,
-		     const char *name, size_t len)
+static int heap_push(struct search *s, uint64_t bound, uint64_t ref, const char *dir,
+                     size_t dir_len, const char *name, size_t len)
 {
 	struct open_dir *o;
 	size_t i = s->n;
@@ -103,8 +103,8 @@ static bool is_linked_already(const struct search *s, uint64_t link)
 	return false;
 }
 
-static int add_result(struct search *s, uint64_t value, uint64_t link, const char *dir, size_t dir_len,
-		      const char *name, size_t len)
+static int add_result(struct search *s, uint64_t value, uint64_t link, const char *dir,
+                      size_t dir_len, const char *name, size_t len)
 {
 	size_t path_len = dir_len + (dir_len && len) + len, at;
 	char *path;
@@ -142,7 +142,7 @@ static uint64_t bound_of(enum best_what what, const struct scan_totals *t)
 
 /* Queue a sub-directory if something in it may be among the best. */
 static int add_dir(struct search *s, const struct open_dir *parent, const struct snap_node *n,
-		   const struct snap_entry *e, uint64_t *largest_child)
+                   const struct snap_entry *e, uint64_t *largest_child)
 {
 	struct snap_node kid;
 	uint64_t bound;
@@ -159,7 +159,7 @@ static int add_dir(struct search *s, const struct open_dir *parent, const struct
 }
 
 static int look_at(struct search *s, const struct open_dir *o, const struct snap_node *n,
-		   const struct snap_entry *e, uint64_t *largest_child, uint64_t *present)
+                   const struct snap_entry *e, uint64_t *largest_child, uint64_t *present)
 {
 	if (!snap_entry_exists(e))
 		return 0;
@@ -169,7 +169,7 @@ static int look_at(struct search *s, const struct open_dir *o, const struct snap
 	if (s->what != BEST_FILES || e->type != SCAN_FILE)
 		return 0;
 	return add_result(s, e->meta.blocks * 512, e->meta.multi ? e->meta.ino : 0, o->path, o->len,
-			  e->name, e->name_len);
+	                  e->name, e->name_len);
 }
 
 /* Look into one directory; itself a result, unless all it holds is one child that stands for it. */
@@ -192,7 +192,8 @@ static int open_one(struct search *s, const struct open_dir *o, bool is_start)
 	if (r == 0 && more < 0)
 		r = more;
 	if (r == 0 && s->what == BEST_CROWDED)
-		r = add_result(s, present, 0, is_start ? "." : o->path, is_start ? 1 : o->len, "", 0);
+		r = add_result(s, present, 0, is_start ? "." : o->path, is_start ? 1 : o->len, "",
+		               0);
 	if (r == 0 && s->what == BEST_DIRS && !is_start &&
 	    largest_child + n.meta.blocks * 512 < n.totals.bytes)
 		r = add_result(s, n.totals.bytes, 0, o->path, o->len, "", 0);

@@ -11,7 +11,7 @@
 
 /* The row and entry of a fixed tree's first directory. */
 static int enter(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t ino, uint64_t ref,
-		 uint32_t fixed, uint32_t *row, struct fuse_entry_param *ret)
+                 uint32_t fixed, uint32_t *row, struct fuse_entry_param *ret)
 {
 	struct snap_node n;
 	int r = snap_node_get(fs->s, ref, &n);
@@ -39,8 +39,8 @@ uint64_t ino_at(uint64_t dir_ino, const char *name, int64_t id)
 {
 	char full[300];
 	bool is_id = name[strspn(name, "0123456789")] == '\0';
-	int n = is_id ? snprintf(full, sizeof(full), "%" PRId64, id) :
-			snprintf(full, sizeof(full), "%.255s/%" PRId64, name, id);
+	int n = is_id ? snprintf(full, sizeof(full), "%" PRId64, id)
+	              : snprintf(full, sizeof(full), "%.255s/%" PRId64, name, id);
 
 	return ino_child(ino_virtual(dir_ino, V_AT), full, (size_t)n);
 }
@@ -73,7 +73,8 @@ static int64_t newest_time(const struct gen *g)
 	return t;
 }
 
-static int select_then(const struct gen *g, const struct snap_info *shown, const char *name, size_t *ret)
+static int select_then(const struct gen *g, const struct snap_info *shown, const char *name,
+                       size_t *ret)
 {
 	const char *root = shown ? shown->root : NULL;
 	int64_t now = shown ? shown->time : newest_time(g);
@@ -84,7 +85,7 @@ static int select_then(const struct gen *g, const struct snap_info *shown, const
 }
 
 static int ref_then(struct fs *fs, struct gen *g, uint32_t row, const struct snap_info *shown,
-		    const struct snap_info *then, uint64_t *ret)
+                    const struct snap_info *then, uint64_t *ret)
 {
 	struct text path = { 0 };
 	const char *below;
@@ -108,7 +109,7 @@ static uint32_t fixed_at(const struct row *dir, int64_t id)
 }
 
 int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, uint32_t *row,
-		     struct fuse_entry_param *ret)
+              struct fuse_entry_param *ret)
 {
 	const struct snap_info *shown = view_snapshot(&fs->view, g, parent), *then;
 	struct row dir, known;
@@ -123,12 +124,12 @@ int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, u
 	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
 	*row = rows_find(&fs->view.rows, ino);
 	(void)pthread_rwlock_unlock(&fs->view.rows.lock);
-	r = *row && rows_get(&fs->view.rows, *row, &known) && known.ino == ino ?
-		    0 :
-		    ref_then(fs, g, parent, shown, then, &ref);
+	r = *row && rows_get(&fs->view.rows, *row, &known) && known.ino == ino
+	            ? 0
+	            : ref_then(fs, g, parent, shown, then, &ref);
 	if (r == 0)
 		r = enter(fs, g, parent, ino, ref ? ref : known.ref, fixed_at(&dir, then->id), row,
-			  ret);
+		          ret);
 	/* What "prev" or a time means changes with the next snapshot; an id stays. */
 	if (name[strspn(name, "0123456789")] != '\0')
 		ret->entry_timeout = TIMEOUT_NEVER;
@@ -149,7 +150,7 @@ static void job_window(struct fs *fs, struct job *j)
 	(void)pthread_mutex_unlock(&g->lock);
 	if (r == 0)
 		r = enter(fs, g, ROW_TOP, ino_window(fs, g, window), ref,
-			  fixed_make(FIXED_GROWTH, (int64_t)window), &row, &e);
+		          fixed_make(FIXED_GROWTH, (int64_t)window), &row, &e);
 	jobs_end(j);
 	(void)pthread_rwlock_rdlock(&fs->requests);
 	if (r < 0)

@@ -13,7 +13,10 @@
  */
 #include "fs/internal.h"
 
-enum { POLL_MS = 250, TRIES = 3 };
+enum {
+	POLL_MS = 250,
+	TRIES = 3
+};
 
 struct change {
 	uint32_t row;
@@ -82,7 +85,8 @@ static void pair_close(struct pair *p)
 }
 
 /* The next name; an entry that is only on one side leaves the other NULL. False at the end. */
-static bool pair_step(struct pair *p, struct snap_entry *a, struct snap_entry *b, bool *in_a, bool *in_b)
+static bool pair_step(struct pair *p, struct snap_entry *a, struct snap_entry *b, bool *in_a,
+                      bool *in_b)
 {
 	int c;
 
@@ -153,7 +157,8 @@ static int collect(struct fs *fs, const struct gen *old, const struct gen *now, 
  * The old generation cannot be read any more (pruned, or damaged): look for every known directory by its
  * path in the new one.
  */
-static int resolve_all(struct fs *fs, const struct gen *old, const struct gen *now, struct changes *all)
+static int resolve_all(struct fs *fs, const struct gen *old, const struct gen *now,
+                       struct changes *all)
 {
 	struct row row;
 	uint64_t ref;
@@ -317,10 +322,11 @@ static void tell_top(struct fs *fs)
  * Lookups go on while the trees are compared, and each may make a row that the comparison missed. Then
  * it is done again, now with everything in the cache; the last time with lookups waiting.
  */
-typedef int collect_fn(struct fs *fs, const struct gen *old, const struct gen *now, struct changes *all);
+typedef int collect_fn(struct fs *fs, const struct gen *old, const struct gen *now,
+                       struct changes *all);
 
 static int switch_to(struct fs *fs, struct gen *g, collect_fn *find, struct changes *changed,
-		     struct changes *asof)
+                     struct changes *asof)
 {
 	struct rows *t = &fs->view.rows;
 	struct gen *old = atomic_load(&fs->view.now);
@@ -340,7 +346,8 @@ static int switch_to(struct fs *fs, struct gen *g, collect_fn *find, struct chan
 		if (i + 1 < TRIES)
 			(void)pthread_rwlock_unlock(&t->lock);
 	}
-	if (t->created != created) { /* still held: nothing can be made now, so this time it is complete */
+	if (t->created !=
+	    created) { /* still held: nothing can be made now, so this time it is complete */
 		(void)pthread_rwlock_unlock(&t->lock);
 		(void)pthread_rwlock_wrlock(&fs->requests);
 		r = find(fs, old, g, changed);

@@ -16,12 +16,12 @@
 #include "snapshot/snapshot.h"
 
 struct fs_options {
-	const char *index;      /* path */
-	const char *root;       /* absolute path shown as the top, or NULL for all roots */
-	const char *mountpoint; /* absolute */
+	const char *index;        /* path */
+	const char *root;         /* absolute path shown as the top, or NULL for all roots */
+	const char *mountpoint;   /* absolute */
 	const char *fuse_options; /* comma-separated generic mount options, or NULL */
-	size_t cache_bytes;     /* for nodes; 0: default */
-	int64_t every;          /* seconds between scans that the mount runs itself; 0: none */
+	size_t cache_bytes;       /* for nodes; 0: default */
+	int64_t every;            /* seconds between scans that the mount runs itself; 0: none */
 	bool foreground;
 	bool show_usage; /* list .usage everywhere */
 	bool xattr;      /* answer user.disktracker.* and ceph.dir.* */

@@ -7,7 +7,7 @@
  */
 #include "fs/internal.h"
 
-struct frame { /* a pair of directories being merged */
+struct frame {                 /* a pair of directories being merged */
 	struct snap_node a, b; /* ref 0: not there */
 	struct snap_iter ia, ib;
 	int more_a, more_b;
@@ -107,7 +107,8 @@ static bool is_same_file(const struct snap_entry *a, const struct snap_entry *b)
 }
 
 /* One name; a directory that changed is opened on top and gives its node later. */
-static int take(struct merger *m, struct frame *f, const struct snap_entry *a, const struct snap_entry *b)
+static int take(struct merger *m, struct frame *f, const struct snap_entry *a,
+                const struct snap_entry *b)
 {
 	uint64_t ra = ref_of(a), rb = ref_of(b);
 	const struct snap_entry *shown = present(b) ? b : a;
@@ -217,7 +218,8 @@ int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret)
 		return 0;
 	}
 	for (size_t i = 0; r == 0 && i < g->list.n; i++) {
-		const struct snap_info *now = g->list.info[i], *then = window_start(&g->all, now, window);
+		const struct snap_info *now = g->list.info[i],
+				       *then = window_start(&g->all, now, window);
 
 		if (then && then->ref != now->ref)
 			r = merge(v, g, then->ref, now->ref, &refs[i]);

@@ -29,12 +29,16 @@
 #include <stdatomic.h>
 
 /* -- node ids: see request.c -- */
-enum node_kind { NODE_DIR, NODE_FILE, NODE_VIRTUAL };
+enum node_kind {
+	NODE_DIR,
+	NODE_FILE,
+	NODE_VIRTUAL
+};
 
 enum virtual_kind {
-	V_TWIN = 0x80,     /* set: the NUL-separated twin of a usage file */
-	V_LIVE = 0x60,     /* + number of a telemetry file */
-	V_USAGE = 0x70,    /* the directory .usage */
+	V_TWIN = 0x80,      /* set: the NUL-separated twin of a usage file */
+	V_LIVE = 0x60,      /* + number of a telemetry file */
+	V_USAGE = 0x70,     /* the directory .usage */
 	V_TELEMETRY = 0x71, /* the directory .telemetry */
 	V_GROWTH = 0x72,    /* the directory .usage/growth */
 	V_AT = 0x73,        /* the directory .usage/at */
@@ -44,10 +48,10 @@ enum virtual_kind {
 
 struct node_id {
 	enum node_kind kind;
-	uint32_t row; /* of the directory it is in, or that it is */
-	uint32_t gen; /* NODE_FILE: modulo GEN_FILE_MASK + 1 */
+	uint32_t row;   /* of the directory it is in, or that it is */
+	uint32_t gen;   /* NODE_FILE: modulo GEN_FILE_MASK + 1 */
 	uint32_t entry; /* NODE_FILE: ordinal */
-	uint8_t virt; /* NODE_VIRTUAL: enum virtual_kind or number of a usage file */
+	uint8_t virt;   /* NODE_VIRTUAL: enum virtual_kind or number of a usage file */
 };
 
 enum {
@@ -66,20 +70,20 @@ struct node_id node_id_unpack(fuse_ino_t ino);
 struct gen;
 
 struct row {
-	uint64_t ino; /* of the path, the same in all snapshots; 0: free */
-	uint64_t ref; /* its node now; 0: gone */
+	uint64_t ino;   /* of the path, the same in all snapshots; 0: free */
+	uint64_t ref;   /* its node now; 0: gone */
 	uint64_t texts; /* virtual files that the kernel may have cached, a bit each */
 	uint32_t parent;
-	uint32_t refs; /* lookups by the kernel and rows below */
-	uint32_t next; /* in its bucket, or free list */
+	uint32_t refs;  /* lookups by the kernel and rows below */
+	uint32_t next;  /* in its bucket, or free list */
 	uint32_t fixed; /* 0, or in a tree that never changes: kind and snapshot */
 };
 
 /* Trees beside the present one. */
 enum fixed_tree {
 	FIXED_NONE,
-	FIXED_AT = 1,     /* as it was: the id is a snapshot */
-	FIXED_GROWTH = 2, /* what changed: the id is a window */
+	FIXED_AT = 1,       /* as it was: the id is a snapshot */
+	FIXED_GROWTH = 2,   /* what changed: the id is a window */
 	FIXED_AT_AGAIN = 3, /* FIXED_AT, entered from the same snapshot: tells where it begins */
 };
 
@@ -115,7 +119,7 @@ bool rows_get(struct rows *t, uint32_t row, struct row *ret);
  * seen, the generation that ref was found in; look again.
  */
 uint32_t rows_lookup(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref, uint32_t fixed,
-		     struct gen *const _Atomic *now, const struct gen *seen);
+                     struct gen *const _Atomic *now, const struct gen *seen);
 /* One more lookup of something in a row; text >= 0 notes which virtual file. */
 bool rows_hold(struct rows *t, uint32_t row, int text);
 void rows_forget(struct rows *t, uint32_t row, uint64_t n);
@@ -131,14 +135,16 @@ struct gen { /* what is shown between two snapshots; but for what lock guards it
 	pthread_mutex_t lock;  /* guards what is made on demand: growth, virtuals */
 	uint64_t growth[8];    /* per window: top of the tree of growth, 0: not made yet */
 	uint64_t *root_ino;    /* per root */
-	bool *hidden;          /* per root: an outer root has a newer snapshot of the same directory */
+	bool *hidden; /* per root: an outer root has a newer snapshot of the same directory */
 	uint64_t top_ref;
 	uint64_t *virtuals; /* made for this generation */
 	size_t n_virtuals;
 	_Atomic unsigned users;
 };
 
-enum { GENS_KEPT = 256 };
+enum {
+	GENS_KEPT = 256
+};
 
 struct view {
 	struct snap *s;
@@ -153,7 +159,7 @@ struct view {
 
 int view_init(struct view *v, struct snap *s, const char *root);
 void view_done(struct view *v);
-struct gen *view_now(struct view *v); /* pinned */
+struct gen *view_now(struct view *v);                                 /* pinned */
 struct gen *view_gen(struct view *v, uint32_t number, uint32_t mask); /* pinned; NULL if dropped */
 void gen_put(struct view *v, struct gen *g);
 /* Read the index; *ret is a new generation, or NULL if nothing changed. */
@@ -184,9 +190,9 @@ struct usage_dir { /* what a renderer may know */
 	const struct snap_info *snapshot; /* NULL on the way to the roots */
 	int64_t asof;
 	const struct snap_list *all; /* snapshots by id */
-	const char *path;  /* absolute, in the view; only where the table asks for it */
-	bool raw;          /* the twin: raw names, NUL instead of newline */
-	const _Atomic bool *stop; /* give up: -EINTR */
+	const char *path;            /* absolute, in the view; only where the table asks for it */
+	bool raw;                    /* the twin: raw names, NUL instead of newline */
+	const _Atomic bool *stop;    /* give up: -EINTR */
 };
 
 typedef int render_fn(const struct usage_dir *dir, struct text *out);
@@ -195,10 +201,10 @@ struct usage_file {
 	const char *name;
 	render_fn *render;
 	const char *help;
-	bool twin; /* NAME.0 exists too */
-	bool slow; /* may read many directories */
-	bool path; /* wants usage_dir.path */
-	bool asof; /* changes with every snapshot, even where nothing changed */
+	bool twin;  /* NAME.0 exists too */
+	bool slow;  /* may read many directories */
+	bool path;  /* wants usage_dir.path */
+	bool asof;  /* changes with every snapshot, even where nothing changed */
 	bool grown; /* exists in .growth, and only there */
 };
 
@@ -212,11 +218,14 @@ void usage_file_name(uint8_t virt, char buf[64]);
 bool usage_is_stopped(const struct usage_dir *d);
 
 /* past.c: what was */
-enum { WINDOWS = 5 };
+enum {
+	WINDOWS = 5
+};
 extern const char *const window_names[WINDOWS];
 int window_find(const char *name);
 /* The snapshot that window w of snapshot i begins with: as old as the window, or the oldest; NULL: none. */
-const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i, size_t w);
+const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i,
+                                     size_t w);
 /* The part of path that lies below root, "" for the root itself; NULL if path is not in it. */
 const char *path_below(const char *root, const char *path);
 
@@ -224,13 +233,14 @@ const char *path_below(const char *root, const char *path);
 int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret);
 
 /* render_*.c */
-render_fn render_summary, render_children, render_top, render_largest, render_crowded, render_errors,
-	render_readme, render_history, render_growth_1h, render_growth_1d, render_growth_7d, render_growth_30d,
-	render_growth_365d, render_delta;
+render_fn render_summary, render_children, render_top, render_largest, render_crowded,
+	render_errors, render_readme, render_history, render_growth_1h, render_growth_1d,
+	render_growth_7d, render_growth_30d, render_growth_365d, render_delta;
 /* One line of a table: a number, a tab, a path. */
-void table_line(const struct usage_dir *d, struct text *out, uint64_t number, const char *path, size_t len);
-void table_text_line(const struct usage_dir *d, struct text *out, const char *first, const char *path,
-		     size_t len);
+void table_line(const struct usage_dir *d, struct text *out, uint64_t number, const char *path,
+                size_t len);
+void table_text_line(const struct usage_dir *d, struct text *out, const char *first,
+                     const char *path, size_t len);
 
 /* best.c: the greatest below a directory without reading everything */
 struct best_item {
@@ -244,7 +254,11 @@ struct best {
 	size_t n;
 };
 
-enum best_what { BEST_DIRS, BEST_FILES, BEST_CROWDED };
+enum best_what {
+	BEST_DIRS,
+	BEST_FILES,
+	BEST_CROWDED
+};
 int best_find(const struct usage_dir *d, enum best_what what, size_t n, struct best *ret);
 void best_done(struct best *b);
 
@@ -311,7 +325,16 @@ void live_refresh(struct fs *fs, size_t i, size_t *len, struct timespec *mtime);
 void live_read(struct fs *fs, size_t i, fuse_req_t req, size_t size, off_t off);
 
 /* -- the whole mount -- */
-enum counted { C_LOOKUP, C_GETATTR, C_READDIR, C_READDIRPLUS, C_READ, C_FORGET, C_OTHER, C_MAX };
+enum counted {
+	C_LOOKUP,
+	C_GETATTR,
+	C_READDIR,
+	C_READDIRPLUS,
+	C_READ,
+	C_FORGET,
+	C_OTHER,
+	C_MAX
+};
 
 struct fs {
 	const struct fs_options *o;

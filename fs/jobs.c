@@ -8,7 +8,9 @@
 #include "fs/internal.h"
 
 /* The last thread only answers those that were interrupted while all others work. */
-enum { JOB_THREADS = 3 };
+enum {
+	JOB_THREADS = 3
+};
 
 struct jobs {
 	struct fs *fs;

@@ -71,8 +71,8 @@ static uint64_t resident_kb(void)
 
 static void render_mount(struct fs *fs, struct text *out)
 {
-	static const char *const names[C_MAX] = { "lookups",  "getattrs", "readdirs", "readdirplus",
-						  "reads",    "forgets",  "other" };
+	static const char *const names[C_MAX] = { "lookups", "getattrs", "readdirs", "readdirplus",
+		                                  "reads",   "forgets",  "other" };
 	struct gen *g = view_now(&fs->view);
 	uint32_t rows;
 
@@ -101,7 +101,8 @@ static void render_version(struct fs *fs, struct text *out)
 static void render_readme_live(struct fs *fs, struct text *out)
 {
 	(void)fs;
-	text_puts(out, "Flat \"key value\" lines about this program; see disktracker-files(5).\n\n");
+	text_puts(out,
+	          "Flat \"key value\" lines about this program; see disktracker-files(5).\n\n");
 	for (size_t i = 0; i < n_live_files; i++) /* skip ".telemetry/" */
 		text_printf(out, "    %-8s %s\n", live_files[i].name + 11, live_files[i].help);
 }

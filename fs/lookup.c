@@ -7,7 +7,7 @@
 /* -- lookup ---------------------------------------------------------------------------------- */
 
 void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, uint32_t row,
-			struct fuse_entry_param *e)
+               struct fuse_entry_param *e)
 {
 	double now = req_timeout(fs, g);
 
@@ -22,7 +22,7 @@ void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, uint32_t row,
 }
 
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
-		     const struct snap_entry *e, uint32_t *row, struct fuse_entry_param *ret)
+              const struct snap_entry *e, uint32_t *row, struct fuse_entry_param *ret)
 {
 	uint64_t ino = ino_child(dir->ino, e->name, e->name_len);
 	struct snap_node n;
@@ -41,7 +41,7 @@ int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct 
 }
 
 int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir_ino,
-		      const struct snap_entry *e, uint64_t *root_ino, struct fuse_entry_param *ret)
+               const struct snap_entry *e, uint64_t *root_ino, struct fuse_entry_param *ret)
 {
 	struct node_id id = { .kind = NODE_FILE, .row = parent, .gen = g->number };
 
@@ -58,7 +58,7 @@ int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir
 
 /* *row is whose count of lookups went up. -EAGAIN: the generation changed. */
 static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, const char *shown,
-		       uint32_t *row, struct fuse_entry_param *ret)
+                       uint32_t *row, struct fuse_entry_param *ret)
 {
 	uint64_t root_ino = 0;
 	char name[256];
@@ -88,7 +88,7 @@ static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, cons
 
 /* .usage with growth and at, .telemetry, .growth: their node ids are the same in all generations. */
 int lookup_virtual_dir(struct fs *fs, const struct gen *g, uint32_t row, uint8_t virt,
-			      struct fuse_entry_param *ret)
+                       struct fuse_entry_param *ret)
 {
 	struct node_id id = { .kind = NODE_VIRTUAL, .row = row, .virt = virt };
 	struct row dir;
@@ -112,7 +112,7 @@ bool usage_is_offered(const struct row *dir, uint8_t virt)
 }
 
 static int lookup_usage(struct fs *fs, const struct gen *g, const struct node_id *id,
-			const _Atomic bool *stop, struct fuse_entry_param *ret)
+                        const _Atomic bool *stop, struct fuse_entry_param *ret)
 {
 	struct row dir;
 	size_t size;
@@ -131,7 +131,8 @@ static int lookup_usage(struct fs *fs, const struct gen *g, const struct node_id
 	return rows_hold(&fs->view.rows, id->row, id->virt & ~V_TWIN) ? 0 : -ESTALE;
 }
 
-static int lookup_live(struct fs *fs, const struct gen *g, const char *name, struct fuse_entry_param *ret)
+static int lookup_live(struct fs *fs, const struct gen *g, const char *name,
+                       struct fuse_entry_param *ret)
 {
 	int i = live_find(name);
 	struct node_id id = { .kind = NODE_VIRTUAL, .row = ROW_TOP };
@@ -142,10 +143,12 @@ static int lookup_live(struct fs *fs, const struct gen *g, const char *name, str
 		return -ENOENT;
 	id.virt = (uint8_t)(V_LIVE + i);
 	live_refresh(fs, (size_t)i, &size, &mtime);
-	attr_virtual(fs, &id, fs->view.top_ino, g, S_IFREG | live_mode((size_t)i), size, &ret->attr);
+	attr_virtual(fs, &id, fs->view.top_ino, g, S_IFREG | live_mode((size_t)i), size,
+	             &ret->attr);
 	ret->attr.st_mtim = mtime;
 	ret->ino = node_id_pack(&id);
-	ret->entry_timeout = TIMEOUT_FOREVER; /* its name never changes, its attributes always may */
+	ret->entry_timeout =
+		TIMEOUT_FOREVER; /* its name never changes, its attributes always may */
 	ret->attr_timeout = 0;
 	return rows_hold(&fs->view.rows, ROW_TOP, -1) ? 0 : -ESTALE;
 }
@@ -168,16 +171,20 @@ static void job_lookup(struct fs *fs, struct job *j)
 }
 
 /* True if the reply comes later, from a job. */
-static bool lookup_text(struct fs *fs, fuse_req_t req, const struct gen *g, const struct node_id *parent,
-			const char *name, int *r, struct fuse_entry_param *ret)
+static bool lookup_text(struct fs *fs, fuse_req_t req, const struct gen *g,
+                        const struct node_id *parent, const char *name, int *r,
+                        struct fuse_entry_param *ret)
 {
-	struct node_id id = { .kind = NODE_VIRTUAL, .row = parent->row, .gen = g->number & GEN_MASK };
+	struct node_id id = { .kind = NODE_VIRTUAL,
+		              .row = parent->row,
+		              .gen = g->number & GEN_MASK };
 	int virt = usage_file_find(parent->virt, name);
 	struct row dir;
 
-	*r = virt < 0 || !rows_get(&fs->view.rows, id.row, &dir) || !usage_is_offered(&dir, (uint8_t)virt) ?
-		     -ENOENT :
-		     0;
+	*r = virt < 0 || !rows_get(&fs->view.rows, id.row, &dir) ||
+	                     !usage_is_offered(&dir, (uint8_t)virt)
+	             ? -ENOENT
+	             : 0;
 	if (*r < 0)
 		return false;
 	id.virt = (uint8_t)virt;
@@ -190,8 +197,9 @@ static bool lookup_text(struct fs *fs, fuse_req_t req, const struct gen *g, cons
 }
 
 /* True if the reply comes later, from a job. */
-static bool lookup_in_virtual(struct fs *fs, fuse_req_t req, struct gen *g, const struct node_id *parent,
-			      const char *name, uint32_t *row, int *r, struct fuse_entry_param *ret)
+static bool lookup_in_virtual(struct fs *fs, fuse_req_t req, struct gen *g,
+                              const struct node_id *parent, const char *name, uint32_t *row, int *r,
+                              struct fuse_entry_param *ret)
 {
 	switch (parent->virt) {
 	case V_TELEMETRY:
@@ -216,7 +224,7 @@ static bool lookup_in_virtual(struct fs *fs, fuse_req_t req, struct gen *g, cons
 }
 
 static int lookup_in_dir(struct fs *fs, const struct gen *g, uint32_t parent, const char *name,
-			 uint32_t *row, struct fuse_entry_param *ret)
+                         uint32_t *row, struct fuse_entry_param *ret)
 {
 	if (strcmp(name, ".usage") == 0)
 		return lookup_virtual_dir(fs, g, parent, V_USAGE, ret);

@@ -14,11 +14,15 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/mount.h>
-#include <syslog.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <syslog.h>
 
-enum { THREADS = 6, IDLE_THREADS = 2, TEXT_CACHE = 4 << 20 };
+enum {
+	THREADS = 6,
+	IDLE_THREADS = 2,
+	TEXT_CACHE = 4 << 20
+};
 
 extern char **environ;
 
@@ -54,7 +58,8 @@ static int run_fusermount(const char *option, const char *path)
 	pid_t pid;
 	int r;
 
-	memcpy(argv, words, sizeof(words)); /* posix_spawn(3) takes them as char *, and changes none */
+	memcpy(argv, words,
+	       sizeof(words)); /* posix_spawn(3) takes them as char *, and changes none */
 	r = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
 	if (r != 0)
 		return -r;
@@ -81,7 +86,8 @@ static void mounted_type(const char *path, char type[64])
 		point = strtok_r(NULL, " ", &save);
 		name = strtok_r(NULL, " ", &save);
 		for (const char *c = path; *c; c++)
-			text_printf(&escaped, strchr(" \t\n\\", *c) ? "\\%03o" : "%c", (unsigned char)*c);
+			text_printf(&escaped, strchr(" \t\n\\", *c) ? "\\%03o" : "%c",
+			            (unsigned char)*c);
 		text_add(&escaped, "", 1);
 		if (point && name && !escaped.failed && strcmp(point, escaped.p) == 0)
 			(void)snprintf(type, 64, "%s", name);
@@ -122,7 +128,8 @@ static char *resolve_dead(const char *path)
 	parent = copy ? realpath(!slash ? "." : *copy ? copy : "/", NULL) : NULL;
 	if (!parent)
 		return NULL;
-	n = asprintf(&full, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, slash ? slash + 1 : copy);
+	n = asprintf(&full, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent,
+	             slash ? slash + 1 : copy);
 	return n < 0 ? NULL : full;
 }
 
@@ -165,10 +172,11 @@ static int check_mountpoint(struct fs *fs)
 
 	mounted_type(path, type);
 	if (strncmp(type, "fuse", 4) == 0) {
-		fs->o->say(fs->o->say_ctx, path,
-			   strcmp(type, "fuse.disktracker") == 0 ?
-				   "a disktracker is mounted there already; 'disktracker umount' ends it" :
-				   "something else is mounted there");
+		fs->o->say(
+			fs->o->say_ctx, path,
+			strcmp(type, "fuse.disktracker") == 0
+				? "a disktracker is mounted there already; 'disktracker umount' ends it"
+				: "something else is mounted there");
 		return -EBUSY;
 	}
 	d = opendir(path);
@@ -386,15 +394,17 @@ static int open_index(struct fs *fs)
 
 	if (r < 0) {
 		fs->o->say(fs->o->say_ctx, fs->o->index,
-			   r == -ENOENT ? "the index does not exist; 'disktracker scan PATH' makes one" :
-					  snap_strerror(r));
+		           r == -ENOENT
+		                   ? "the index does not exist; 'disktracker scan PATH' makes one"
+		                   : snap_strerror(r));
 		return r;
 	}
 	if (fs->o->cache_bytes)
 		snap_cache_limit(fs->s, fs->o->cache_bytes);
 	r = view_init(&fs->view, fs->s, fs->o->root);
 	if (r == -ENOENT)
-		fs->o->say(fs->o->say_ctx, fs->o->root, "not in the index; 'disktracker scan' it first");
+		fs->o->say(fs->o->say_ctx, fs->o->root,
+		           "not in the index; 'disktracker scan' it first");
 	else if (r < 0)
 		fs->o->say(fs->o->say_ctx, fs->o->index, snap_strerror(r));
 	return r;

@@ -13,7 +13,8 @@ static size_t reserved(bool top, const char *name)
 	for (size_t i = 0; i < (top ? ARRAY_SIZE(words) : 1); i++) {
 		size_t len = strlen(words[i]);
 
-		if (strncmp(name, words[i], len) == 0 && name[len + strspn(name + len, "~")] == '\0')
+		if (strncmp(name, words[i], len) == 0 &&
+		    name[len + strspn(name + len, "~")] == '\0')
 			return len;
 	}
 	return 0;

@@ -33,11 +33,16 @@ static bool xattr_value(const struct snap_node *n, const char *name, char buf[64
 		const char *name;
 		uint64_t value;
 	} table[] = {
-		{ "user.disktracker.bytes", t->bytes },	    { "user.disktracker.apparent", t->apparent },
-		{ "user.disktracker.files", t->files },	    { "user.disktracker.dirs", t->dirs },
-		{ "user.disktracker.entries", t->entries }, { "user.disktracker.shared", t->shared },
-		{ "user.disktracker.errors", t->errors },   { "ceph.dir.rbytes", t->bytes },
-		{ "ceph.dir.rfiles", t->files },	    { "ceph.dir.rsubdirs", t->dirs },
+		{ "user.disktracker.bytes", t->bytes },
+		{ "user.disktracker.apparent", t->apparent },
+		{ "user.disktracker.files", t->files },
+		{ "user.disktracker.dirs", t->dirs },
+		{ "user.disktracker.entries", t->entries },
+		{ "user.disktracker.shared", t->shared },
+		{ "user.disktracker.errors", t->errors },
+		{ "ceph.dir.rbytes", t->bytes },
+		{ "ceph.dir.rfiles", t->files },
+		{ "ceph.dir.rsubdirs", t->dirs },
 		{ "ceph.dir.rentries", t->entries },
 	};
 

@@ -21,7 +21,8 @@ int window_find(const char *name)
 	return -1;
 }
 
-const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i, size_t w)
+const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i,
+                                     size_t w)
 {
 	size_t at;
 
@@ -55,11 +56,13 @@ static void put_change(const struct usage_dir *d, struct text *out, const struct
 	if (first.failed)
 		out->failed = true;
 	else
-		table_text_line(d, out, first.p, c->path_len ? c->path : ".", c->path_len ? c->path_len : 1);
+		table_text_line(d, out, first.p, c->path_len ? c->path : ".",
+		                c->path_len ? c->path_len : 1);
 	text_done(&first);
 }
 
-static int ref_then(const struct usage_dir *d, const struct snap_info *then, const char *below, uint64_t *ret)
+static int ref_then(const struct usage_dir *d, const struct snap_info *then, const char *below,
+                    uint64_t *ret)
 {
 	int r = snap_path_ref(d->s, then->ref, below, ret);
 
@@ -142,8 +145,8 @@ static int gather_root(const struct usage_dir *d, size_t window, size_t i, struc
 	size_t newest;
 	int r;
 
-	if (!prefix || snap_select_before(d->all, now->root, INT64_MAX, INT64_MAX, &newest) < 0 || newest != i ||
-	    is_inner(d->all, now->root, INT64_MAX))
+	if (!prefix || snap_select_before(d->all, now->root, INT64_MAX, INT64_MAX, &newest) < 0 ||
+	    newest != i || is_inner(d->all, now->root, INT64_MAX))
 		return 0;
 	then = window_start(d->all, now, window);
 	if (!then || then->ref == now->ref)
@@ -198,10 +201,10 @@ static int render_growth(const struct usage_dir *d, size_t window, struct text *
 	return 0;
 }
 
-#define GROWTH_FILE(name, window)                                                    \
-	int render_growth_##name(const struct usage_dir *d, struct text *out)        \
-	{                                                                            \
-		return render_growth(d, window, out);                                \
+#define GROWTH_FILE(name, window)                                             \
+	int render_growth_##name(const struct usage_dir *d, struct text *out) \
+	{                                                                     \
+		return render_growth(d, window, out);                         \
 	}
 
 GROWTH_FILE(1h, 0)
@@ -212,7 +215,8 @@ GROWTH_FILE(365d, 4)
 
 /* -- history --------------------------------------------------------------------------------- */
 
-static void history_line(struct text *out, const struct snap_info *i, uint64_t bytes, uint64_t files)
+static void history_line(struct text *out, const struct snap_info *i, uint64_t bytes,
+                         uint64_t files)
 {
 	text_i64(out, i->time);
 	text_puts(out, "\t");
@@ -276,9 +280,11 @@ static int history_of_roots(const struct usage_dir *d, struct text *out)
 		uint64_t bytes = 0, files = 0;
 		size_t before;
 
-		if (!path_below(d->path, all->info[i]->root) || is_inner(all, all->info[i]->root, all->info[i]->id))
+		if (!path_below(d->path, all->info[i]->root) ||
+		    is_inner(all, all->info[i]->root, all->info[i]->id))
 			continue;
-		if (snap_select_before(all, all->info[i]->root, INT64_MAX, all->info[i]->id, &before) == 0 &&
+		if (snap_select_before(all, all->info[i]->root, INT64_MAX, all->info[i]->id,
+		                       &before) == 0 &&
 		    all->info[before]->ref == all->info[i]->ref)
 			continue;
 		for (size_t j = 0; j <= i; j++) {
@@ -286,8 +292,8 @@ static int history_of_roots(const struct usage_dir *d, struct text *out)
 
 			if (!path_below(d->path, all->info[j]->root) ||
 			    is_inner(all, all->info[j]->root, all->info[i]->id) ||
-			    snap_select_before(all, all->info[j]->root, INT64_MAX, all->info[i]->id + 1,
-					       &newest) < 0 ||
+			    snap_select_before(all, all->info[j]->root, INT64_MAX,
+			                       all->info[i]->id + 1, &newest) < 0 ||
 			    newest != j)
 				continue;
 			bytes = size_sum(bytes, all->info[j]->totals.bytes);

@@ -26,7 +26,8 @@ static int getattr_dir(struct fs *fs, const struct gen *g, uint32_t row, struct 
 	return 0;
 }
 
-static int getattr_file(struct fs *fs, const struct gen *g, const struct node_id *id, struct stat *ret)
+static int getattr_file(struct fs *fs, const struct gen *g, const struct node_id *id,
+                        struct stat *ret)
 {
 	uint64_t root_ino = 0;
 	struct snap_iter it;
@@ -50,7 +51,7 @@ static int getattr_file(struct fs *fs, const struct gen *g, const struct node_id
 }
 
 static int getattr_usage(struct fs *fs, const struct gen *g, const struct node_id *id,
-			 const _Atomic bool *stop, struct stat *ret)
+                         const _Atomic bool *stop, struct stat *ret)
 {
 	struct row at;
 	size_t size;
@@ -79,8 +80,8 @@ static void job_getattr(struct fs *fs, struct job *j)
 	gen_put(&fs->view, g);
 }
 
-static int getattr_virtual(struct fs *fs, const struct gen *now, const struct node_id *id, struct stat *ret,
-			   double *timeout_s)
+static int getattr_virtual(struct fs *fs, const struct gen *now, const struct node_id *id,
+                           struct stat *ret, double *timeout_s)
 {
 	struct timespec mtime;
 	struct row at;
@@ -104,8 +105,8 @@ static int getattr_virtual(struct fs *fs, const struct gen *now, const struct no
 }
 
 /* True if the reply comes later. */
-static bool getattr_text(struct fs *fs, fuse_req_t req, fuse_ino_t ino, const struct node_id *id, int *r,
-			 struct stat *ret)
+static bool getattr_text(struct fs *fs, fuse_req_t req, fuse_ino_t ino, const struct node_id *id,
+                         int *r, struct stat *ret)
 {
 	struct gen *g;
 
@@ -159,7 +160,8 @@ static void reply_part(fuse_req_t req, const char *p, size_t len, size_t size, o
 	(void)fuse_reply_buf(req, p + at, MIN(size, len - at));
 }
 
-static void read_text(struct fs *fs, fuse_req_t req, const struct node_id *id, size_t size, off_t off)
+static void read_text(struct fs *fs, fuse_req_t req, const struct node_id *id, size_t size,
+                      off_t off)
 {
 	struct gen *g = req_gen(fs, id);
 	struct text t = { 0 };

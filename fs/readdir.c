@@ -39,21 +39,22 @@ static off_t cookie_of(const struct gen *g, uint64_t at)
 
 static bool has_room(struct listing *l, const char *name)
 {
-	size_t need = l->plus ? fuse_add_direntry_plus(l->req, NULL, 0, name, NULL, 0) :
-				fuse_add_direntry(l->req, NULL, 0, name, NULL, 0);
+	size_t need = l->plus ? fuse_add_direntry_plus(l->req, NULL, 0, name, NULL, 0)
+	                      : fuse_add_direntry(l->req, NULL, 0, name, NULL, 0);
 
 	l->full = l->full || l->len + need > l->size;
 	return !l->full;
 }
 
-static void put_entry(struct listing *l, const char *name, const struct fuse_entry_param *e, uint64_t at)
+static void put_entry(struct listing *l, const char *name, const struct fuse_entry_param *e,
+                      uint64_t at)
 {
 	off_t cookie = cookie_of(l->g, at);
 	char *p = l->buf + l->len;
 	size_t room = l->size - l->len;
 
-	l->len += l->plus ? fuse_add_direntry_plus(l->req, p, room, name, e, cookie) :
-			    fuse_add_direntry(l->req, p, room, name, &e->attr, cookie);
+	l->len += l->plus ? fuse_add_direntry_plus(l->req, p, room, name, e, cookie)
+	                  : fuse_add_direntry(l->req, p, room, name, &e->attr, cookie);
 }
 
 /* "." and "..": the kernel takes only number and type of them; an ino of 0 makes no lookup. */
@@ -69,7 +70,8 @@ static uint64_t parent_ino(struct fs *fs, uint32_t row)
 {
 	struct row r, up;
 
-	if (row != ROW_TOP && rows_get(&fs->view.rows, row, &r) && rows_get(&fs->view.rows, r.parent, &up))
+	if (row != ROW_TOP && rows_get(&fs->view.rows, row, &r) &&
+	    rows_get(&fs->view.rows, r.parent, &up))
 		return up.ino;
 	return fs->view.top_ino;
 }
@@ -77,7 +79,7 @@ static uint64_t parent_ino(struct fs *fs, uint32_t row)
 static void put_virtual_dir(struct listing *l, const char *name, uint8_t virt, uint64_t at)
 {
 	struct fuse_entry_param e = { .attr = { .st_ino = ino_virtual(l->dir.ino, virt),
-						.st_mode = S_IFDIR | 0555 } };
+		                                .st_mode = S_IFDIR | 0555 } };
 
 	if (!has_room(l, name))
 		return;
@@ -99,9 +101,9 @@ static int put_real(struct listing *l, const struct snap_entry *e)
 		return 0;
 	if (!l->plus) {
 		p.attr.st_mode = attr_mode(e->type);
-		p.attr.st_ino = e->type == SCAN_DIR ?
-					ino_child(l->dir.ino, e->name, e->name_len) :
-					ino_file(l->fs, l->g, l->row, l->dir.ino, e, &l->root_ino);
+		p.attr.st_ino = e->type == SCAN_DIR ? ino_child(l->dir.ino, e->name, e->name_len)
+		                                    : ino_file(l->fs, l->g, l->row, l->dir.ino, e,
+		                                               &l->root_ino);
 	} else if (e->type == SCAN_DIR && e->kid) {
 		r = entry_dir(l->fs, l->g, l->row, &l->dir, e, &row, &p);
 	} else {
@@ -115,7 +117,8 @@ static int put_real(struct listing *l, const struct snap_entry *e)
 }
 
 /* Where to go on in this generation after the entry that another one had at this place. */
-static uint64_t translate(struct fs *fs, const struct snap_node *n, uint32_t row, uint32_t gen, uint64_t next)
+static uint64_t translate(struct fs *fs, const struct snap_node *n, uint32_t row, uint32_t gen,
+                          uint64_t next)
 {
 	struct gen *old = next ? view_gen(&fs->view, gen, COOKIE_GEN_MASK) : NULL;
 	struct snap_iter it;
@@ -128,7 +131,8 @@ static uint64_t translate(struct fs *fs, const struct snap_node *n, uint32_t row
 	if (view_node(&fs->view, old, row, &then) == 0) {
 		snap_iter_init(&it, &then);
 		if (snap_iter_seek(&it, next - 1) == 0 && snap_iter_next(&it) > 0)
-			where += snap_node_find(n, it.e.name, it.e.name_len, &e, &where) > 0 ? 1 : 0;
+			where +=
+				snap_node_find(n, it.e.name, it.e.name_len, &e, &where) > 0 ? 1 : 0;
 		snap_node_put(fs->s, &then);
 	}
 	gen_put(&fs->view, old);
@@ -226,7 +230,8 @@ static bool usage_entry(const struct row *row, uint8_t dir, size_t i, struct vir
 }
 
 /* The ids of the snapshots that may hold the directory. */
-static bool at_entry(const struct listing *l, const struct row *row, size_t *i, struct virtual_entry *ret)
+static bool at_entry(const struct listing *l, const struct row *row, size_t *i,
+                     struct virtual_entry *ret)
 {
 	const struct snap_info *shown = view_snapshot(&l->fs->view, l->g, l->row);
 
@@ -254,7 +259,7 @@ static bool window_entry(const struct listing *l, size_t i, struct virtual_entry
 }
 
 static bool virtual_entry(const struct listing *l, const struct row *row, uint8_t dir, size_t *i,
-			  struct virtual_entry *ret)
+                          struct virtual_entry *ret)
 {
 	switch (dir) {
 	case V_TELEMETRY:
@@ -281,7 +286,8 @@ static int list_virtual(struct listing *l, uint8_t dir, off_t off)
 		put_dot(l, ".", ino_virtual(at.ino, dir), 1);
 	if (off < 2)
 		put_dot(l, "..", at.ino, 2);
-	for (size_t i = off > 2 ? (size_t)off - 2 : 0; !l->full && virtual_entry(l, &at, dir, &i, &v); i++) {
+	for (size_t i = off > 2 ? (size_t)off - 2 : 0;
+	     !l->full && virtual_entry(l, &at, dir, &i, &v); i++) {
 		struct fuse_entry_param e = { .attr = { .st_ino = v.ino, .st_mode = v.mode } };
 
 		if (has_room(l, v.name))
@@ -330,7 +336,7 @@ void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 }
 
 void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-			   struct fuse_file_info *fi)
+                    struct fuse_file_info *fi)
 {
 	(void)fi;
 	do_readdir(req, ino, size, off, true);

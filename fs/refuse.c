@@ -15,7 +15,7 @@ static bool is_rescan(fuse_ino_t ino)
 }
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-		     struct fuse_file_info *fi)
+              struct fuse_file_info *fi)
 {
 	struct fs *fs = req_begin(req, C_OTHER);
 
@@ -33,10 +33,11 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 
 /* Truncating rescan is what a shell does before it writes to it. */
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
-		       struct fuse_file_info *fi)
+                struct fuse_file_info *fi)
 {
 	(void)attr;
-	if (is_rescan(ino) && !(to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)))
+	if (is_rescan(ino) &&
+	    !(to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)))
 		op_getattr(req, ino, fi);
 	else
 		(void)fuse_reply_err(req, EROFS);
@@ -72,7 +73,7 @@ void no_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char 
 }
 
 void no_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
-		      const char *newname, unsigned flags)
+               const char *newname, unsigned flags)
 {
 	(void)parent, (void)name, (void)newparent, (void)newname, (void)flags;
 	(void)fuse_reply_err(req, EROFS);
@@ -85,14 +86,14 @@ void no_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 }
 
 void no_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-		      struct fuse_file_info *fi)
+               struct fuse_file_info *fi)
 {
 	(void)parent, (void)name, (void)mode, (void)fi;
 	(void)fuse_reply_err(req, EROFS);
 }
 
 void no_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
-			int flags)
+                 int flags)
 {
 	(void)ino, (void)name, (void)value, (void)size, (void)flags;
 	(void)fuse_reply_err(req, EROFS);

@@ -5,17 +5,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { SHOWN = 5 };
+enum {
+	SHOWN = 5
+};
 
 static void put_troubles(const struct scan_totals *t, struct text *out)
 {
 	if (t->errors)
 		text_printf(out,
-			    "Incomplete: %" PRIu64 " things could not be read, so the size is a lower bound.\n",
-			    t->errors);
+		            "Incomplete: %" PRIu64
+		            " things could not be read, so the size is a lower bound.\n",
+		            t->errors);
 	if (t->vanished | t->changed | t->skipped)
-		text_printf(out, "%" PRIu64 " vanished, %" PRIu64 " changed, %" PRIu64 " skipped during the scan.\n",
-			    t->vanished, t->changed, t->skipped);
+		text_printf(out,
+		            "%" PRIu64 " vanished, %" PRIu64 " changed, %" PRIu64
+		            " skipped during the scan.\n",
+		            t->vanished, t->changed, t->skipped);
 	if (t->errors | t->vanished | t->changed | t->skipped)
 		text_puts(out, "See errors.list.\n");
 }
@@ -62,11 +67,13 @@ int render_summary(const struct usage_dir *d, struct text *out)
 	text_printf(out, "\n%s on disk, %s apparent", bytes, apparent);
 	if (t->shared)
 		text_printf(out, ", %s of it also linked from elsewhere", shared);
-	text_printf(out, "\n%" PRIu64 " files, %" PRIu64 " directories, %" PRIu64 " other entries\n", t->files,
-		    t->dirs, t->entries - t->files - t->dirs);
+	text_printf(out,
+	            "\n%" PRIu64 " files, %" PRIu64 " directories, %" PRIu64 " other entries\n",
+	            t->files, t->dirs, t->entries - t->files - t->dirs);
 	text_printf(out, "scanned %s, newest change %s\n", asof, newest);
 	if (d->snapshot && d->snapshot->mode == SNAP_QUICK)
-		text_puts(out, "Approximate: taken with --quick, which misses what grew in place.\n");
+		text_puts(out,
+		          "Approximate: taken with --quick, which misses what grew in place.\n");
 	put_troubles(t, out);
 	return put_children(d, out);
 }

@@ -6,10 +6,12 @@
 
 #include <stdio.h>
 
-enum { ROWS_MAX = 50 };
+enum {
+	ROWS_MAX = 50
+};
 
-void table_text_line(const struct usage_dir *d, struct text *out, const char *first, const char *path,
-		     size_t len)
+void table_text_line(const struct usage_dir *d, struct text *out, const char *first,
+                     const char *path, size_t len)
 {
 	text_puts(out, first);
 	text_puts(out, "\t");
@@ -22,7 +24,8 @@ void table_text_line(const struct usage_dir *d, struct text *out, const char *fi
 	}
 }
 
-void table_line(const struct usage_dir *d, struct text *out, uint64_t number, const char *path, size_t len)
+void table_line(const struct usage_dir *d, struct text *out, uint64_t number, const char *path,
+                size_t len)
 {
 	struct text first = { 0 };
 
@@ -150,7 +153,8 @@ struct troubles {
 	size_t n, cap;
 };
 
-static void trouble_line(struct troubles *t, unsigned problem, int error, const char *path, size_t len)
+static void trouble_line(struct troubles *t, unsigned problem, int error, const char *path,
+                         size_t len)
 {
 	const char *reason = scan_problem_name(problem);
 
@@ -185,7 +189,7 @@ static char *join(const char *dir, const char *name)
 }
 
 static int trouble_entry(struct troubles *t, const struct pending *at, const struct snap_node *dir,
-			 const struct snap_entry *e)
+                         const struct snap_entry *e)
 {
 	struct snap_node n;
 	char *path;
@@ -221,7 +225,7 @@ static int trouble_dir(struct troubles *t, const struct pending *at)
 		return r;
 	if (n.problem)
 		trouble_line(t, n.problem, n.error, *at->path ? at->path : ".",
-			     *at->path ? strlen(at->path) : 1);
+		             *at->path ? strlen(at->path) : 1);
 	snap_iter_init(&it, &n);
 	while (r == 0 && (more = snap_iter_next(&it)) > 0)
 		r = usage_is_stopped(t->d) ? -EINTR : trouble_entry(t, at, &n, &it.e);

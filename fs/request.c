@@ -16,7 +16,8 @@ fuse_ino_t node_id_pack(const struct node_id *id)
 
 	switch (id->kind) {
 	case NODE_FILE:
-		return UINT64_C(1) << 63 | (uint64_t)(id->gen & GEN_FILE_MASK) << (ROW_BITS + ENTRY_BITS) |
+		return UINT64_C(1) << 63 |
+		       (uint64_t)(id->gen & GEN_FILE_MASK) << (ROW_BITS + ENTRY_BITS) |
 		       row << ENTRY_BITS | id->entry;
 	case NODE_VIRTUAL:
 		return UINT64_C(1) << 62 | (uint64_t)id->virt << (GEN_BITS + ROW_BITS) |
@@ -32,14 +33,14 @@ struct node_id node_id_unpack(fuse_ino_t ino)
 
 	if (ino >> 63)
 		return (struct node_id){ .kind = NODE_FILE,
-					 .gen = ino >> (ROW_BITS + ENTRY_BITS) & GEN_FILE_MASK,
-					 .row = (uint32_t)(ino >> ENTRY_BITS & row_mask),
-					 .entry = ino & ((1 << ENTRY_BITS) - 1) };
+			                 .gen = ino >> (ROW_BITS + ENTRY_BITS) & GEN_FILE_MASK,
+			                 .row = (uint32_t)(ino >> ENTRY_BITS & row_mask),
+			                 .entry = ino & ((1 << ENTRY_BITS) - 1) };
 	if (ino >> 62)
 		return (struct node_id){ .kind = NODE_VIRTUAL,
-					 .virt = (uint8_t)(ino >> (GEN_BITS + ROW_BITS)),
-					 .gen = ino >> ROW_BITS & GEN_MASK,
-					 .row = (uint32_t)(ino & row_mask) };
+			                 .virt = (uint8_t)(ino >> (GEN_BITS + ROW_BITS)),
+			                 .gen = ino >> ROW_BITS & GEN_MASK,
+			                 .row = (uint32_t)(ino & row_mask) };
 	return (struct node_id){ .kind = NODE_DIR, .row = (uint32_t)(ino & row_mask) };
 }
 
@@ -86,7 +87,8 @@ double req_timeout(struct fs *fs, const struct gen *g)
 
 bool is_virtual_dir(uint8_t virt)
 {
-	return virt == V_USAGE || virt == V_TELEMETRY || virt == V_GROWTH || virt == V_AT || virt == V_GROWN;
+	return virt == V_USAGE || virt == V_TELEMETRY || virt == V_GROWTH || virt == V_AT ||
+	       virt == V_GROWN;
 }
 
 static void set_times(struct stat *st, int64_t t)
@@ -112,9 +114,9 @@ void attr_dir(uint64_t ino, const struct snap_node *n, struct stat *ret)
 mode_t attr_mode(uint8_t type)
 {
 	static const mode_t modes[] = {
-		[SCAN_UNKNOWN] = S_IFREG, [SCAN_FILE] = S_IFREG,    [SCAN_DIR] = S_IFDIR,
-		[SCAN_SYMLINK] = S_IFLNK, [SCAN_FIFO] = S_IFIFO,    [SCAN_SOCKET] = S_IFSOCK,
-		[SCAN_CHAR] = S_IFCHR,	  [SCAN_BLOCK] = S_IFBLK,
+		[SCAN_UNKNOWN] = S_IFREG, [SCAN_FILE] = S_IFREG,  [SCAN_DIR] = S_IFDIR,
+		[SCAN_SYMLINK] = S_IFLNK, [SCAN_FIFO] = S_IFIFO,  [SCAN_SOCKET] = S_IFSOCK,
+		[SCAN_CHAR] = S_IFCHR,    [SCAN_BLOCK] = S_IFBLK,
 	};
 
 	return modes[type & 7];
@@ -136,7 +138,7 @@ void attr_file(uint64_t ino, const struct snap_entry *e, struct stat *ret)
 }
 
 void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
-			 mode_t mode, size_t size, struct stat *ret)
+                  mode_t mode, size_t size, struct stat *ret)
 {
 	*ret = (struct stat){
 		.st_ino = ino_virtual(dir_ino, id->virt),
@@ -155,7 +157,7 @@ void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, con
 
 /* Names of one inode have one number; it belongs to the root, not to the path. */
 uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, uint64_t dir_ino,
-			 const struct snap_entry *e, uint64_t *root_ino)
+                  const struct snap_entry *e, uint64_t *root_ino)
 {
 	const struct snap_info *i;
 
@@ -198,8 +200,8 @@ int req_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret)
 	return r;
 }
 
-int req_render(struct fs *fs, const struct gen *g, const struct node_id *id, const _Atomic bool *stop,
-		  struct text *out)
+int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
+               const _Atomic bool *stop, struct text *out)
 {
 	const struct usage_file *f = usage_of(id->virt);
 	struct text path = { 0 };
@@ -249,7 +251,7 @@ static uint64_t text_key(struct fs *fs, const struct node_id *id)
 
 /* The text of a slow file, made if need be. Release it. */
 int req_text(struct fs *fs, const struct gen *g, const struct node_id *id, const _Atomic bool *stop,
-		    struct text_copy **ret)
+             struct text_copy **ret)
 {
 	uint64_t key = text_key(fs, id);
 	struct text t = { 0 };
@@ -268,8 +270,8 @@ int req_text(struct fs *fs, const struct gen *g, const struct node_id *id, const
 }
 
 /* Length of a usage file's text. */
-int req_text_size(struct fs *fs, const struct gen *g, const struct node_id *id, const _Atomic bool *stop,
-		     size_t *ret)
+int req_text_size(struct fs *fs, const struct gen *g, const struct node_id *id,
+                  const _Atomic bool *stop, size_t *ret)
 {
 	struct text t = { 0 };
 	struct text_copy *c;
@@ -302,7 +304,7 @@ bool req_text_ready(struct fs *fs, const struct node_id *id)
 }
 
 void req_park(struct fs *fs, fuse_req_t req, fuse_ino_t ino, void (*run)(struct fs *, struct job *),
-		 size_t size, off_t off)
+              size_t size, off_t off)
 {
 	struct job *j = calloc(1, sizeof(*j));
 

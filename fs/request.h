@@ -32,10 +32,11 @@ void req_error(struct fs *fs, fuse_req_t req, int r);
 /* How long the kernel may keep what was read from g: not at all if g is no longer shown. */
 double req_timeout(struct fs *fs, const struct gen *g);
 /* Reply with an entry whose lookup is counted in row. */
-void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, uint32_t row, struct fuse_entry_param *e);
+void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, uint32_t row,
+               struct fuse_entry_param *e);
 /* Leave the request to a job: run() answers it. */
 void req_park(struct fs *fs, fuse_req_t req, fuse_ino_t ino, void (*run)(struct fs *, struct job *),
-	      size_t size, off_t off);
+              size_t size, off_t off);
 /* The generation a node id belongs to, pinned; NULL if it is gone. */
 struct gen *req_gen(struct fs *fs, const struct node_id *id);
 
@@ -47,33 +48,33 @@ mode_t attr_mode(uint8_t type);
 void attr_dir(uint64_t ino, const struct snap_node *n, struct stat *ret);
 void attr_file(uint64_t ino, const struct snap_entry *e, struct stat *ret);
 void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
-		  mode_t mode, size_t size, struct stat *ret);
+                  mode_t mode, size_t size, struct stat *ret);
 /* *root_ino is found once and may be kept for further entries of the directory; begin with 0. */
 uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, uint64_t dir_ino,
-		  const struct snap_entry *e, uint64_t *root_ino);
+                  const struct snap_entry *e, uint64_t *root_ino);
 uint64_t ino_window(struct fs *fs, const struct gen *g, size_t window);
 uint64_t ino_at(uint64_t dir_ino, const char *name, int64_t id);
 
 /* The absolute path of the source, terminated. */
 int req_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret);
-int req_render(struct fs *fs, const struct gen *g, const struct node_id *id, const _Atomic bool *stop,
-	       struct text *out);
+int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
+               const _Atomic bool *stop, struct text *out);
 int req_text(struct fs *fs, const struct gen *g, const struct node_id *id, const _Atomic bool *stop,
-	     struct text_copy **ret);
-int req_text_size(struct fs *fs, const struct gen *g, const struct node_id *id, const _Atomic bool *stop,
-		  size_t *ret);
+             struct text_copy **ret);
+int req_text_size(struct fs *fs, const struct gen *g, const struct node_id *id,
+                  const _Atomic bool *stop, size_t *ret);
 /* Can the text be given at once? */
 bool req_text_ready(struct fs *fs, const struct node_id *id);
 
 /* Entries with one more lookup counted. */
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
-	      const struct snap_entry *e, uint32_t *row, struct fuse_entry_param *ret);
+              const struct snap_entry *e, uint32_t *row, struct fuse_entry_param *ret);
 int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir_ino,
-	       const struct snap_entry *e, uint64_t *root_ino, struct fuse_entry_param *ret);
+               const struct snap_entry *e, uint64_t *root_ino, struct fuse_entry_param *ret);
 int lookup_virtual_dir(struct fs *fs, const struct gen *g, uint32_t row, uint8_t virt,
-		       struct fuse_entry_param *ret);
+                       struct fuse_entry_param *ret);
 int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, uint32_t *row,
-	      struct fuse_entry_param *ret);
+              struct fuse_entry_param *ret);
 /* True if the reply comes later, from a job; else *r says why not. */
 bool lookup_window(struct fs *fs, fuse_req_t req, const char *name, int *r);
 
@@ -85,19 +86,23 @@ void op_readlink(fuse_req_t req, fuse_ino_t ino);
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
+void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                    struct fuse_file_info *fi);
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-	      struct fuse_file_info *fi);
-void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
+              struct fuse_file_info *fi);
+void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+                struct fuse_file_info *fi);
 void op_access(fuse_req_t req, fuse_ino_t ino, int mask);
 void no_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
 void no_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
 void no_remove(fuse_req_t req, fuse_ino_t parent, const char *name);
 void no_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name);
 void no_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
-	       const char *newname, unsigned flags);
+               const char *newname, unsigned flags);
 void no_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname);
-void no_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
-void no_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
+void no_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+               struct fuse_file_info *fi);
+void no_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
+                 int flags);
 
 #endif

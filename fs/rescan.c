@@ -26,9 +26,9 @@ struct rescan {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t cond;
 	bool asked, stopping, running;
-	char *root;	    /* being scanned */
-	char block[8192];   /* what the child said last */
-	int last_status;    /* exit status of the last scan, -1: none yet */
+	char *root;       /* being scanned */
+	char block[8192]; /* what the child said last */
+	int last_status;  /* exit status of the last scan, -1: none yet */
 	int64_t last_end;
 };
 
@@ -52,8 +52,8 @@ static bool is_scan_option(const char *word)
 /* The words of the command; the root is scanned with the options of its last snapshot. */
 static char **make_argv(const struct rescan *r, const struct snap_info *i)
 {
-	const char *const first[] = { "disktracker", "scan",	   "--idle", "--progress-fd=3",
-				      "--index",     r->fs->o->index };
+	const char *const first[] = { "disktracker",     "scan",    "--idle",
+		                      "--progress-fd=3", "--index", r->fs->o->index };
 	const char **argv = calloc(ARRAY_SIZE(first) + i->options_len + 3, sizeof(*argv));
 	size_t n = ARRAY_SIZE(first);
 
@@ -116,7 +116,8 @@ static void read_progress(struct rescan *r, int fd)
 
 		if (poll(&p, 1, 200) <= 0)
 			continue;
-		n = read(fd, buf, sizeof(buf)); /* a block is one write, and they come five times a second */
+		n = read(fd, buf,
+		         sizeof(buf)); /* a block is one write, and they come five times a second */
 		if (n <= 0)
 			return;
 		keep_block(r, buf, (size_t)n);
@@ -214,8 +215,8 @@ static bool wait_for_turn(struct rescan *r)
 	until.tv_sec += r->fs->o->every;
 	(void)pthread_mutex_lock(&r->lock);
 	while (!r->asked && !r->stopping && e != ETIMEDOUT)
-		e = r->fs->o->every ? pthread_cond_timedwait(&r->cond, &r->lock, &until) :
-				      pthread_cond_wait(&r->cond, &r->lock);
+		e = r->fs->o->every ? pthread_cond_timedwait(&r->cond, &r->lock, &until)
+		                    : pthread_cond_wait(&r->cond, &r->lock);
 	r->asked = false;
 	go = !r->stopping;
 	(void)pthread_mutex_unlock(&r->lock);
@@ -293,8 +294,8 @@ void rescan_progress(struct fs *fs, struct text *out)
 	if (!r)
 		return;
 	(void)pthread_mutex_lock(&r->lock);
-	text_printf(out, "running %d\nevery %" PRId64 "\nlast_status %d\nlast_end %" PRId64 "\n", r->running,
-		    fs->o->every, r->last_status, r->last_end);
+	text_printf(out, "running %d\nevery %" PRId64 "\nlast_status %d\nlast_end %" PRId64 "\n",
+	            r->running, fs->o->every, r->last_status, r->last_end);
 	if (r->root) {
 		text_puts(out, "root ");
 		text_escaped_spaces(out, r->root, strlen(r->root));

@@ -10,7 +10,10 @@
  */
 #include "fs/internal.h"
 
-enum { CHUNK_ROWS = 4096, FIRST_BUCKETS = 4096 };
+enum {
+	CHUNK_ROWS = 4096,
+	FIRST_BUCKETS = 4096
+};
 
 struct row *rows_at(const struct rows *t, uint32_t row)
 {
@@ -137,7 +140,7 @@ bool rows_get(struct rows *t, uint32_t row, struct row *ret)
 }
 
 uint32_t rows_lookup(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref, uint32_t fixed,
-		     struct gen *const _Atomic *now, const struct gen *seen)
+                     struct gen *const _Atomic *now, const struct gen *seen)
 {
 	uint32_t i;
 

@@ -87,7 +87,8 @@ static void shrink(struct texts *t)
 {
 	struct text_copy *newer;
 
-	for (struct text_copy *c = t->oldest; c && c != t->newest && t->bytes > t->limit; c = newer) {
+	for (struct text_copy *c = t->oldest; c && c != t->newest && t->bytes > t->limit;
+	     c = newer) {
 		newer = c->newer;
 		if (c->users)
 			continue;
@@ -105,7 +106,9 @@ struct text_copy *texts_put(struct texts *t, uint64_t key, struct text *text)
 	if (!c)
 		return NULL;
 	fit = realloc(text->p, MAX(text->len, 1));
-	*c = (struct text_copy){ .key = key, .p = fit ? fit : text->p, .len = text->len, .users = 1 };
+	*c = (struct text_copy){
+		.key = key, .p = fit ? fit : text->p, .len = text->len, .users = 1
+	};
 	*text = (struct text){ 0 };
 	(void)pthread_mutex_lock(&t->lock);
 	other = find(t, key); /* somebody else was as fast: both made the same */

@@ -31,10 +31,10 @@ int render_delta(const struct usage_dir *d, struct text *out)
 	return 0;
 }
 
-#define NUMBER_FILE(name, member)                                              \
-	static int render_##name(const struct usage_dir *d, struct text *out)  \
-	{                                                                      \
-		return put_number(out, d->node->totals.member);                \
+#define NUMBER_FILE(name, member)                                             \
+	static int render_##name(const struct usage_dir *d, struct text *out) \
+	{                                                                     \
+		return put_number(out, d->node->totals.member);               \
 	}
 
 NUMBER_FILE(bytes, bytes)

@@ -120,8 +120,8 @@ static void subtract_totals(struct scan_totals *t, const struct scan_totals *chi
 /* One level of the joined tree: the roots list[first..last) are its directory or lie below it. */
 struct level {
 	size_t first, last;
-	size_t prefix; /* length of the path of this level, without trailing slash */
-	uint64_t base; /* node of the directory in an outer root, 0 if none */
+	size_t prefix;   /* length of the path of this level, without trailing slash */
+	uint64_t base;   /* node of the directory in an outer root, 0 if none */
 	int64_t base_id; /* the snapshot that has it */
 };
 
@@ -152,7 +152,8 @@ static int built_add(struct built *b, const char *name, size_t len, uint64_t ref
 	copy = strndup(name, len);
 	if (!copy)
 		return -ENOMEM;
-	b->entries[b->n] = (struct scan_entry){ .name = copy, .name_len = (uint16_t)len, .type = SCAN_DIR };
+	b->entries[b->n] =
+		(struct scan_entry){ .name = copy, .name_len = (uint16_t)len, .type = SCAN_DIR };
 	b->refs[b->n++] = ref;
 	return 0;
 }
@@ -210,7 +211,8 @@ static int add_children(struct view *v, struct gen *g, const struct level *l, st
 		const char *name = g->list.info[i]->root + l->prefix + 1;
 		size_t len = strcspn(name, "/"), j = i + 1;
 
-		while (j < l->last && strncmp(g->list.info[j]->root + l->prefix + 1, name, len) == 0 &&
+		while (j < l->last &&
+		       strncmp(g->list.info[j]->root + l->prefix + 1, name, len) == 0 &&
 		       strchr("/", g->list.info[j]->root[l->prefix + 1 + len]))
 			j++;
 		r = add_child(v, g, &(struct level){ i, j, l->prefix, l->base, l->base_id }, b);
@@ -219,14 +221,14 @@ static int add_children(struct view *v, struct gen *g, const struct level *l, st
 	return r;
 }
 
-static int extend(struct view *v, struct gen *g, const struct built *b, uint64_t base, uint64_t *ret)
+static int extend(struct view *v, struct gen *g, const struct built *b, uint64_t base,
+                  uint64_t *ret)
 {
 	struct snap_virtual made = { .totals = b->totals,
-				     .entries = b->entries,
-				     .refs = b->refs,
-				     .n = b->n,
-				     .meta = { .mode = 0755,
-					       .mtime = MAX(b->totals.newest, 0) } };
+		                     .entries = b->entries,
+		                     .refs = b->refs,
+		                     .n = b->n,
+		                     .meta = { .mode = 0755, .mtime = MAX(b->totals.newest, 0) } };
 	struct snap_node n;
 	int r = 0;
 
@@ -533,7 +535,8 @@ static int chain_of(struct view *v, const struct gen *g, uint32_t row, struct ch
 }
 
 /* The sub-directory of n with this inode number; names are only known by hashing them. */
-static int child_by_ino(const struct snap_node *n, uint64_t dir_ino, uint64_t ino, struct snap_entry *ret)
+static int child_by_ino(const struct snap_node *n, uint64_t dir_ino, uint64_t ino,
+                        struct snap_entry *ret)
 {
 	struct snap_iter it;
 	int r;
@@ -669,7 +672,8 @@ static const struct snap_info *root_above_top(const struct view *v, const struct
 	for (size_t i = v->root ? g->list.n : 0; i-- > 0;) {
 		size_t len = strlen(g->list.info[i]->root);
 
-		if (strncmp(v->root, g->list.info[i]->root, len) == 0 && (len == 1 || v->root[len] == '/'))
+		if (strncmp(v->root, g->list.info[i]->root, len) == 0 &&
+		    (len == 1 || v->root[len] == '/'))
 			return g->list.info[i];
 	}
 	return NULL;
@@ -679,7 +683,8 @@ static const struct snap_info *root_above_top(const struct view *v, const struct
  * A root's directory in the past of one above the roots: the newest snapshot until id that holds it. Of
  * a root inside another root's tree the newer one shows, as in the present.
  */
-static const struct snap_info *snapshot_then(struct view *v, const struct gen *g, uint32_t row, int64_t id)
+static const struct snap_info *snapshot_then(struct view *v, const struct gen *g, uint32_t row,
+                                             int64_t id)
 {
 	bool all = !v->root || strcmp(v->root, "/") == 0;
 	const struct snap_info *found = NULL;
@@ -689,7 +694,8 @@ static const struct snap_info *snapshot_then(struct view *v, const struct gen *g
 	if (view_path(v, g, row, &path) < 0)
 		path.failed = true;
 	text_add(&path, "", 1);
-	for (size_t i = 0; !path.failed && i < g->list.n; i++) { /* an outer root comes before an inner one */
+	for (size_t i = 0; !path.failed && i < g->list.n;
+	     i++) { /* an outer root comes before an inner one */
 		const char *root = g->list.info[i]->root;
 		uint64_t ref;
 		size_t at;

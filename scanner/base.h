@@ -26,18 +26,18 @@
 	struct scan_base_semicolon
 
 /* Hand the value of p over and leave an empty p behind, so that its AUTO has nothing to do. */
-#define TAKE(p)                        \
-	({                             \
+#define TAKE(p)                         \
+	({                              \
 		__typeof__(p) t_ = (p); \
-		(p) = NULL;            \
-		t_;                    \
+		(p) = NULL;             \
+		t_;                     \
 	})
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define ARRAY_SIZE(a)          (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)              ((a) < (b) ? (a) : (b))
+#define MAX(a, b)              ((a) > (b) ? (a) : (b))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
-#define PRIVATE_CACHE_LINE __attribute__((aligned(64)))
+#define PRIVATE_CACHE_LINE     __attribute__((aligned(64)))
 
 static inline void base_free(void *p)
 {
@@ -102,7 +102,9 @@ static inline int base_reserve(void *slot, size_t *cap, size_t want, size_t size
 }
 
 /* Varints: seven bits a byte, low bits first, top bit set on all but the last (LEB128). */
-enum { VARINT_MAX = 10 };
+enum {
+	VARINT_MAX = 10
+};
 
 static inline uint8_t *varint_put(uint8_t *p, uint64_t v)
 {

@@ -21,7 +21,13 @@
 #include <fnmatch.h>
 #include <limits.h>
 
-enum { CHUNK = 8192, BUFFER = 32 * 1024, DIRENT_MIN = 24, INSERTION_MAX = 24, PACKED_MAX = 512 };
+enum {
+	CHUNK = 8192,
+	BUFFER = 32 * 1024,
+	DIRENT_MIN = 24,
+	INSERTION_MAX = 24,
+	PACKED_MAX = 512
+};
 
 static uint64_t prefix_of(const char *name, size_t len)
 {
@@ -37,8 +43,9 @@ static uint64_t prefix_of(const char *name, size_t len)
 static uint8_t type_of_dirent(unsigned char d_type)
 {
 	static const uint8_t types[16] = {
-		[DT_REG] = SCAN_FILE,  [DT_DIR] = SCAN_DIR,	[DT_LNK] = SCAN_SYMLINK, [DT_FIFO] = SCAN_FIFO,
-		[DT_SOCK] = SCAN_SOCKET, [DT_CHR] = SCAN_CHAR, [DT_BLK] = SCAN_BLOCK,
+		[DT_REG] = SCAN_FILE,  [DT_DIR] = SCAN_DIR,     [DT_LNK] = SCAN_SYMLINK,
+		[DT_FIFO] = SCAN_FIFO, [DT_SOCK] = SCAN_SOCKET, [DT_CHR] = SCAN_CHAR,
+		[DT_BLK] = SCAN_BLOCK,
 	};
 
 	return types[d_type & 15];
@@ -61,7 +68,8 @@ static int reserve_items(struct scan_listing *l, size_t items, size_t names)
 }
 
 /* Room for it has been reserved. */
-static struct item *add_item(struct scan_listing *l, const char *name, unsigned char d_type, uint64_t d_ino)
+static struct item *add_item(struct scan_listing *l, const char *name, unsigned char d_type,
+                             uint64_t d_ino)
 {
 	size_t len = strlen(name);
 	struct item *it = &l->items[l->n++];
@@ -172,7 +180,8 @@ static int sort_items(struct scan_listing *l)
 		uint32_t moving = l->order[i];
 		size_t j = i;
 
-		for (; j && compare_items(l, &l->items[l->order[j - 1]], &l->items[moving]) > 0; j--)
+		for (; j && compare_items(l, &l->items[l->order[j - 1]], &l->items[moving]) > 0;
+		     j--)
 			l->order[j] = l->order[j - 1];
 		l->order[j] = moving;
 	}
@@ -454,10 +463,11 @@ static int add_kid(struct scan_dir *d, const struct scan_entry *e, uint64_t ino,
 	int r = base_reserve(&d->kids, &d->kids_cap, d->n_kids + 1, sizeof(*d->kids));
 
 	if (r == 0)
-		r = base_reserve(&d->kid_name, &d->kid_name_cap, d->n_kids + 1, sizeof(*d->kid_name));
+		r = base_reserve(&d->kid_name, &d->kid_name_cap, d->n_kids + 1,
+		                 sizeof(*d->kid_name));
 	if (r == 0)
 		r = base_reserve(&d->kid_names, &d->kid_names_cap,
-				 d->kid_names_len + e->name_len + 1u, 1);
+		                 d->kid_names_len + e->name_len + 1u, 1);
 	if (r == 0 && by_inode)
 		r = base_reserve(&d->kid_ino, &d->kid_ino_cap, d->n_kids + 1, sizeof(*d->kid_ino));
 	if (r < 0)
@@ -484,7 +494,8 @@ static int count_whole(struct scan_dir *d, const struct item *it)
 }
 
 /* Add one entry to the directory's own sums. Sub-directories add themselves when they finish. */
-static int account(struct scan_dir *d, const struct item *it, const struct scan_entry *e, bool by_inode)
+static int account(struct scan_dir *d, const struct item *it, const struct scan_entry *e,
+                   bool by_inode)
 {
 	switch (it->problem) {
 	case SCAN_OK:
@@ -546,7 +557,8 @@ static bool is_repeated(const struct scan_listing *l, const struct item *it, con
 		return before && before->prefix == it->prefix && before->name_len == it->name_len &&
 		       memcmp(l->names + before->name_off, name, it->name_len) == 0;
 	}
-	return l->has_last && l->last_len == it->name_len && memcmp(l->last, name, it->name_len) == 0;
+	return l->has_last && l->last_len == it->name_len &&
+	       memcmp(l->last, name, it->name_len) == 0;
 }
 
 bool scan_listing_next(struct scan_listing *l, struct scan_entry *ret)
@@ -568,7 +580,9 @@ bool scan_listing_next(struct scan_listing *l, struct scan_entry *ret)
 		l->last_len = it->name_len;
 		l->has_last = true;
 	}
-	*ret = (struct scan_entry){ name, it->name_len, it->type, it->problem, it->error, it->meta };
+	*ret = (struct scan_entry){
+		name, it->name_len, it->type, it->problem, it->error, it->meta
+	};
 	r = account(l->dir, it, ret, l->w->scan->readers.by_inode);
 	if (r < 0)
 		walk_fail(l->w->scan, r);

@@ -16,9 +16,10 @@
 #include <sys/sysmacros.h>
 
 /* Counters have one writer; the progress reader only needs a value that is not torn. */
-#define COUNT(field, n) \
-	atomic_store_explicit(&(field), atomic_load_explicit(&(field), memory_order_relaxed) + (n), \
-			      memory_order_relaxed)
+#define COUNT(field, n)                                                                   \
+	atomic_store_explicit(&(field),                                                   \
+	                      atomic_load_explicit(&(field), memory_order_relaxed) + (n), \
+	                      memory_order_relaxed)
 
 struct scan_counters {
 	_Atomic uint64_t openat, statx, getdents64, close;
@@ -34,8 +35,8 @@ struct link {
 };
 
 struct link_set {
-	struct link *slot; /* open addressing, empty if nlink == 0 */
-	size_t n, mask;    /* mask + 1 slots, or slot == NULL */
+	struct link *slot;     /* open addressing, empty if nlink == 0 */
+	size_t n, mask;        /* mask + 1 slots, or slot == NULL */
 	struct link_set *next; /* in a parent's list of finished children */
 };
 
@@ -93,9 +94,9 @@ struct scan_dir {
 	const char *name; /* in the parent's kid_names */
 	size_t index, depth;
 	const struct mount_trap *trap;
-	int fd;      /* for opening children; -1 if not held or no longer needed */
-	bool held;   /* fd counts against the descriptor budget */
-	bool cut;    /* holds a CACHEDIR.TAG */
+	int fd;    /* for opening children; -1 if not held or no longer needed */
+	bool held; /* fd counts against the descriptor budget */
+	bool cut;  /* holds a CACHEDIR.TAG */
 	uint8_t problem;
 	int error;
 	uint64_t dev, ino, mnt_id;
@@ -115,25 +116,25 @@ struct scan_dir {
 
 	pthread_mutex_t lock; /* guards what follows; finished children add to it */
 	size_exact bytes, apparent;
-	struct scan_totals sum;  /* all but bytes and apparent */
-	struct link_set *links;  /* sets of finished children */
-	struct link_set own;     /* multi-link files right here; the reading worker's */
+	struct scan_totals sum; /* all but bytes and apparent */
+	struct link_set *links; /* sets of finished children */
+	struct link_set own;    /* multi-link files right here; the reading worker's */
 };
 
 struct worker {
 	struct scan *scan;
 	unsigned id;
 	pthread_t thread;
-	pthread_mutex_t lock;     /* guards stack against thieves; only the owner pushes and pops */
-	struct scan_dir **stack;  /* lock to change; the owner may read without */
+	pthread_mutex_t lock;    /* guards stack against thieves; only the owner pushes and pops */
+	struct scan_dir **stack; /* lock to change; the owner may read without */
 	size_t n_stack, cap_stack;
-	size_t first;             /* lock: thieves need not look below */
-	int cursor_fd;            /* the directory read last, while some are not held */
+	size_t first;  /* lock: thieves need not look below */
+	int cursor_fd; /* the directory read last, while some are not held */
 	size_t cursor_depth;
-	char *buf;                /* for getdents64 */
+	char *buf; /* for getdents64 */
 	struct scan_listing listing;
 	struct scan_counters count;
-	bool parked;              /* lock: it may not read now, so thieves tidy its stack */
+	bool parked; /* lock: it may not read now, so thieves tidy its stack */
 	uint64_t user_ns, sys_ns, idle_ns, life_ns;
 	long seen_inblock, seen_switches;
 	unsigned since_look;
@@ -144,12 +145,12 @@ struct readers {
 	char kind[16], evidence[240];
 	bool rotational, network, fixed;
 	bool by_inode;
-	unsigned cached, cold;     /* how many in either case */
-	_Atomic unsigned limit;    /* workers below this number may read; changes under idle_lock */
+	unsigned cached, cold;  /* how many in either case */
+	_Atomic unsigned limit; /* workers below this number may read; changes under idle_lock */
 	_Atomic unsigned cached_run; /* directories in a row that were cached */
 	_Atomic uint64_t cold_samples, cached_samples;
-	unsigned changes;          /* idle_lock */
-	char log[512];             /* idle_lock */
+	unsigned changes; /* idle_lock */
+	char log[512];    /* idle_lock */
 };
 
 struct seen_shard {
@@ -158,7 +159,9 @@ struct seen_shard {
 	size_t n, mask;
 };
 
-enum { SEEN_SHARDS = 16 };
+enum {
+	SEEN_SHARDS = 16
+};
 
 struct scan {
 	const struct scan_options *options;
@@ -172,16 +175,16 @@ struct scan {
 	struct scan_dir *root;
 
 	struct worker *workers;
-	unsigned n_workers;       /* slots; n_started of them have a thread */
-	unsigned n_started;       /* idle_lock */
+	unsigned n_workers; /* slots; n_started of them have a thread */
+	unsigned n_started; /* idle_lock */
 	struct readers readers;
 	uint64_t start_ns;
 	size_t held_max;
-	_Atomic size_t held;      /* descriptors kept for children */
-	_Atomic size_t unheld;    /* directories on stacks without one */
-	_Atomic int failed;       /* -errno that ends the scan, 0 while all is well */
+	_Atomic size_t held;   /* descriptors kept for children */
+	_Atomic size_t unheld; /* directories on stacks without one */
+	_Atomic int failed;    /* -errno that ends the scan, 0 while all is well */
 	_Atomic bool done;
-	_Atomic bool want_path;   /* the progress reader asks for a path */
+	_Atomic bool want_path; /* the progress reader asks for a path */
 
 	pthread_mutex_t idle_lock;
 	pthread_cond_t idle_cond;
@@ -215,7 +218,7 @@ void open_drop_parent(struct worker *w, struct scan_dir *parent);
 void open_close(struct worker *w, int fd);
 void open_keep_cursor(struct worker *w, const struct scan_dir *d, int fd);
 int open_statx(struct worker *w, int fd, const char *name, int flags, unsigned mask,
-	       struct statx *ret);
+               struct statx *ret);
 int open_statx_meta(struct worker *w, int fd, const char *name, int flags, struct statx *ret);
 uint64_t statx_dev(const struct statx *st);
 void meta_from_statx(const struct statx *st, uint64_t root_dev, struct scan_meta *ret);
@@ -229,9 +232,10 @@ void readers_report(struct scan *s, struct scan_stats *ret);
 void readers_start(struct scan *s); /* walk.c: threads up to the limit; idle_lock held */
 
 /* links.c */
-int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes, size_exact *apparent);
+int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes,
+                 size_exact *apparent);
 int link_set_merge(struct link_set *into, struct link_set *list, size_exact *bytes,
-		   size_exact *apparent);
+                   size_exact *apparent);
 uint64_t link_set_close(struct link_set *set);
 void link_set_done(struct link_set *set);
 

@@ -45,7 +45,8 @@ static int resize(struct link_set *set, size_t slots)
  * Add what l says was counted. Sums hold the bytes of l already; if the inode is known they are
  * corrected so that it counts once, with the larger of two readings of a file that changes.
  */
-int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes, size_exact *apparent)
+int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes,
+                 size_exact *apparent)
 {
 	struct link *known;
 	int r;
@@ -80,7 +81,7 @@ static void swap_sets(struct link_set *a, struct link_set *b)
 
 /* Merge a list of sets into one and free the list. */
 int link_set_merge(struct link_set *into, struct link_set *list, size_exact *bytes,
-		   size_exact *apparent)
+                   size_exact *apparent)
 {
 	struct link_set *next;
 	int r = 0;

@@ -138,10 +138,14 @@ const struct mount_trap *mounts_child(const struct mount_trap *t, const char *na
 bool mounts_may_cross(const struct mount_trap *t)
 {
 	static const char *const never[] = {
-		"autofs",    "binfmt_misc", "bpf",     "cgroup",     "cgroup2",    "configfs",
-		"debugfs",   "devpts",      "devtmpfs", "efivarfs",  "fuse.disktracker", "fusectl",
-		"hugetlbfs", "mqueue",      "nsfs",    "proc",       "pstore",     "rpc_pipefs",
-		"securityfs", "selinuxfs",  "sysfs",   "tracefs",
+		"autofs",     "binfmt_misc",      "bpf",
+		"cgroup",     "cgroup2",          "configfs",
+		"debugfs",    "devpts",           "devtmpfs",
+		"efivarfs",   "fuse.disktracker", "fusectl",
+		"hugetlbfs",  "mqueue",           "nsfs",
+		"proc",       "pstore",           "rpc_pipefs",
+		"securityfs", "selinuxfs",        "sysfs",
+		"tracefs",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(never); i++)

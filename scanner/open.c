@@ -50,13 +50,14 @@ void open_close(struct worker *w, int fd)
 }
 
 int open_statx(struct worker *w, int fd, const char *name, int flags, unsigned mask,
-	       struct statx *ret)
+               struct statx *ret)
 {
 	int r;
 
 	do {
-		r = statx(fd, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
-			  mask, ret);
+		r = statx(fd, name,
+		          flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, mask,
+		          ret);
 		COUNT(w->count.statx, 1);
 	} while (r < 0 && errno == EINTR);
 	if (r < 0) {
@@ -130,7 +131,8 @@ static int climb(struct worker *w, const struct scan_dir *d)
 /* From the root down to d by names. fd or -errno. */
 static int descend(struct worker *w, const struct scan_dir *d)
 {
-	AUTO(base_free) const struct scan_dir **chain = malloc((d->depth + 1) * sizeof(struct scan_dir *));
+	AUTO(base_free)
+	const struct scan_dir **chain = malloc((d->depth + 1) * sizeof(struct scan_dir *));
 	int fd = w->scan->root_fd;
 
 	if (!chain)
@@ -231,7 +233,8 @@ static int check_mount_point(struct worker *w, int pfd, const struct scan_dir *d
 	if (r < 0)
 		r = open_statx(w, pfd, d->name, 0, 0, &st);
 	if (r < 0 || st.stx_attributes & STATX_ATTR_MOUNT_ROOT)
-		return w->scan->options->cross_mounts && mounts_may_cross(d->trap) ? SCAN_OK : SCAN_MOUNT;
+		return w->scan->options->cross_mounts && mounts_may_cross(d->trap) ? SCAN_OK
+		                                                                   : SCAN_MOUNT;
 	return SCAN_OK;
 }
 

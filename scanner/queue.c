@@ -73,7 +73,8 @@ static bool take_own(struct worker *w, struct scan_dir **parent, size_t *index)
 static void tidy(struct worker *w, struct worker *victim)
 {
 	(void)pthread_mutex_lock(&victim->lock);
-	while (victim->first < victim->n_stack && victim->parked && is_empty(victim->stack[victim->first]))
+	while (victim->first < victim->n_stack && victim->parked &&
+	       is_empty(victim->stack[victim->first]))
 		victim->first++;
 	while (victim->parked && victim->n_stack && victim->first >= victim->n_stack) {
 		struct scan_dir *d = victim->stack[--victim->n_stack];

@@ -23,10 +23,11 @@
 enum {
 	COLD_SOLID = 8,
 	COLD_NETWORK = 16,
-	SAMPLE_DIRS = 16,     /* directories between two looks; one on a rotational disk */
-	CACHED_ROTATIONAL = 48, /* directories in a row without a read before more readers may join */
+	SAMPLE_DIRS = 16, /* directories between two looks; one on a rotational disk */
+	CACHED_ROTATIONAL =
+		48, /* directories in a row without a read before more readers may join */
 	CACHED_OTHER = 512,
-	WAITS_NETWORK = 4,    /* waits in a sample that count as cold */
+	WAITS_NETWORK = 4, /* waits in a sample that count as cold */
 };
 
 static unsigned cpu_count(void)
@@ -57,8 +58,9 @@ static void note(struct scan *s, unsigned n, const char *why)
 	size_t len = strlen(r->log);
 
 	r->changes++;
-	(void)snprintf(r->log + len, sizeof(r->log) - len, "%s%u readers at %" PRIu64 " ms: %s", len ? "; " : "",
-		       n, (clock_ns(CLOCK_MONOTONIC) - s->start_ns) / 1000000, why);
+	(void)snprintf(r->log + len, sizeof(r->log) - len, "%s%u readers at %" PRIu64 " ms: %s",
+	               len ? "; " : "", n, (clock_ns(CLOCK_MONOTONIC) - s->start_ns) / 1000000,
+	               why);
 }
 
 /* After the limits of descriptors are known and the root is open. */
@@ -80,7 +82,7 @@ int readers_init(struct scan *s)
 	r->rotational = found.kind == STORAGE_ROTATIONAL;
 	r->network = found.kind == STORAGE_NETWORK;
 	r->by_inode = s->options->order == SCAN_ORDER_INODE ||
-		      (s->options->order == SCAN_ORDER_AUTO && r->rotational);
+	              (s->options->order == SCAN_ORDER_AUTO && r->rotational);
 	r->cached = MIN(cpu_count(), s->n_workers);
 	r->cold = MIN(cold_readers(found.kind, cpu_count()), s->n_workers);
 	r->fixed = s->options->threads != 0;
@@ -91,9 +93,10 @@ int readers_init(struct scan *s)
 		unsigned first = r->rotational || r->network ? r->cold : r->cached;
 
 		atomic_store(&r->limit, first);
-		note(s, first, r->rotational ? "a disk that moves its head" :
-			       r->network    ? "each request waits for a server" :
-					       "one per CPU until the disk is waited for");
+		note(s, first,
+		     r->rotational ? "a disk that moves its head"
+		     : r->network  ? "each request waits for a server"
+		                   : "one per CPU until the disk is waited for");
 	}
 	return 0;
 }
@@ -147,7 +150,8 @@ void readers_look(struct worker *w)
 		return;
 	w->since_look = 0;
 	cold = had_to_wait(w);
-	atomic_fetch_add_explicit(cold ? &r->cold_samples : &r->cached_samples, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(cold ? &r->cold_samples : &r->cached_samples, 1,
+	                          memory_order_relaxed);
 	if (r->fixed)
 		return;
 	if (cold) {
@@ -155,7 +159,7 @@ void readers_look(struct worker *w)
 		if (atomic_load_explicit(&r->limit, memory_order_relaxed) != r->cold)
 			set_limit(s, r->cold, "it waits for the disk");
 	} else if (atomic_fetch_add_explicit(&r->cached_run, every, memory_order_relaxed) >
-		   (r->rotational ? CACHED_ROTATIONAL : CACHED_OTHER)) {
+	           (r->rotational ? CACHED_ROTATIONAL : CACHED_OTHER)) {
 		if (atomic_load_explicit(&r->limit, memory_order_relaxed) != r->cached)
 			set_limit(s, r->cached, "what it reads is cached");
 	}

@@ -35,38 +35,38 @@ enum scan_type {
 /* Why an entry or directory is not whole. The numbers are stored in the index. */
 enum scan_problem {
 	SCAN_OK,
-	SCAN_ERROR,    /* could not be read; an errno says why */
-	SCAN_VANISHED, /* was listed, then gone */
-	SCAN_CHANGED,  /* moved, replaced or seen twice while scanning */
-	SCAN_MOUNT,    /* skipped: another file system is mounted there */
-	SCAN_EXCLUDED, /* skipped: its name matches --exclude */
-	SCAN_CACHE,    /* skipped: the directory holds a CACHEDIR.TAG */
+	SCAN_ERROR,     /* could not be read; an errno says why */
+	SCAN_VANISHED,  /* was listed, then gone */
+	SCAN_CHANGED,   /* moved, replaced or seen twice while scanning */
+	SCAN_MOUNT,     /* skipped: another file system is mounted there */
+	SCAN_EXCLUDED,  /* skipped: its name matches --exclude */
+	SCAN_CACHE,     /* skipped: the directory holds a CACHEDIR.TAG */
 	SCAN_AUTOMOUNT, /* skipped: an automount point, not triggered */
 };
 
 struct scan_meta {
-	uint64_t size;     /* st_size */
-	uint64_t blocks;   /* in 512-byte units */
-	uint64_t ino;      /* see multi */
+	uint64_t size;   /* st_size */
+	uint64_t blocks; /* in 512-byte units */
+	uint64_t ino;    /* see multi */
 	int64_t mtime;
 	uint32_t uid, gid;
-	uint16_t mode;     /* permission bits, 07777 */
-	bool multi;        /* has several names: ino identifies the inode within the root */
+	uint16_t mode; /* permission bits, 07777 */
+	bool multi;    /* has several names: ino identifies the inode within the root */
 };
 
 struct scan_entry {
 	const char *name; /* raw bytes, not terminated */
 	uint16_t name_len;
-	uint8_t type;    /* enum scan_type */
-	uint8_t problem; /* enum scan_problem; then meta is empty */
-	int error;       /* errno of SCAN_ERROR */
+	uint8_t type;          /* enum scan_type */
+	uint8_t problem;       /* enum scan_problem; then meta is empty */
+	int error;             /* errno of SCAN_ERROR */
 	struct scan_meta meta; /* empty for SCAN_DIR: its own listing holds it */
 };
 
 struct scan_totals {
 	uint64_t bytes, apparent;
 	uint64_t files, dirs, entries; /* without the directory itself */
-	uint64_t shared; /* bytes below whose inode also has a name elsewhere */
+	uint64_t shared;               /* bytes below whose inode also has a name elsewhere */
 	uint64_t errors, vanished, changed, skipped;
 	int64_t newest; /* newest mtime here and below */
 };
@@ -106,21 +106,25 @@ int scan_listing_add(struct scan_listing *l, const struct scan_entry *e);
 struct scan_sink {
 	void *ctx;
 	/** A directory was read; *ret is handed to node() and to the children's listing(). 0 or -errno. */
-	int (*listing)(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l,
-		       void **ret);
+	int (*listing)(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
+	               struct scan_listing *l, void **ret);
 	/** A directory and all below it is finished. Takes state back. 0 or -errno. */
 	int (*node)(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
-		    const struct scan_kid *kids, size_t n_kids, struct scan_token *ret);
+	            const struct scan_kid *kids, size_t n_kids, struct scan_token *ret);
 	/**
 	 * NULL, or: may the entries be taken from what is known already? Then it adds them all to l and
 	 * returns 1; 0: read the directory. Files with several names are looked at in any case.
 	 */
-	int (*reuse)(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l);
+	int (*reuse)(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
+	             struct scan_listing *l);
 	/** Releases the state of a directory whose node() is never called: the scan failed. */
 	void (*drop)(void *ctx, void *state);
 };
 
-enum { SCAN_ERRNO_SLOTS = 160, SCAN_THREADS_MAX = 256 };
+enum {
+	SCAN_ERRNO_SLOTS = 160,
+	SCAN_THREADS_MAX = 256
+};
 
 /* Counters of one scan. Calls are system calls as strace counts them, failed ones included. */
 struct scan_stats {
@@ -131,13 +135,13 @@ struct scan_stats {
 	uint64_t by_errno[SCAN_ERRNO_SLOTS];
 	uint64_t wall_ns, user_ns, sys_ns;
 	uint64_t peak_rss_kb;
-	uint64_t readers; /* at the end */
-	uint64_t readers_changes; /* decisions, the first included */
-	uint64_t by_inode; /* 1: entries and sub-directories in inode order */
-	uint64_t cached_percent; /* samples that did not wait for the disk */
-	uint64_t blocked_ns; /* all readers: neither on a CPU nor without work */
-	char readers_log[512]; /* the decisions as text */
-	char storage[16];          /* kind of device under the root */
+	uint64_t readers;           /* at the end */
+	uint64_t readers_changes;   /* decisions, the first included */
+	uint64_t by_inode;          /* 1: entries and sub-directories in inode order */
+	uint64_t cached_percent;    /* samples that did not wait for the disk */
+	uint64_t blocked_ns;        /* all readers: neither on a CPU nor without work */
+	char readers_log[512];      /* the decisions as text */
+	char storage[16];           /* kind of device under the root */
 	char storage_evidence[240]; /* a sentence: how it was found out */
 };
 
@@ -146,12 +150,16 @@ struct scan_progress {
 	char path[4096]; /* where a worker was a moment ago, cut on the left if long */
 };
 
-enum scan_order { SCAN_ORDER_AUTO, SCAN_ORDER_INODE, SCAN_ORDER_DIRECTORY };
+enum scan_order {
+	SCAN_ORDER_AUTO,
+	SCAN_ORDER_INODE,
+	SCAN_ORDER_DIRECTORY
+};
 
 struct scan_options {
-	unsigned threads; /* 0: choose, and change while running */
+	unsigned threads;      /* 0: choose, and change while running */
 	enum scan_order order; /* auto: by inode on rotational disks */
-	char **exclude;   /* NULL or NULL-terminated globs, matched against names */
+	char **exclude;        /* NULL or NULL-terminated globs, matched against names */
 	bool exclude_caches;
 	bool cross_mounts;
 	/** Called about five times a second from the calling thread; true stops the scan (-ECANCELED). */
@@ -160,17 +168,17 @@ struct scan_options {
 };
 
 struct scan_report {
-	char *root;               /* canonical path; free with scan_report_done() */
+	char *root; /* canonical path; free with scan_report_done() */
 	struct scan_totals totals;
-	struct scan_token token;  /* of the root, if there was a sink */
+	struct scan_token token; /* of the root, if there was a sink */
 	struct scan_stats stats;
-	struct statvfs statvfs;   /* of the root's file system when the scan began */
-	int64_t start;            /* Unix time when the scan began */
+	struct statvfs statvfs; /* of the root's file system when the scan began */
+	int64_t start;          /* Unix time when the scan began */
 };
 
 /** Scan the tree at path. sink may be NULL: count only. Fills *ret on success. */
 int scan_run(const char *path, const struct scan_options *options, const struct scan_sink *sink,
-	     struct scan_report *ret);
+             struct scan_report *ret);
 void scan_report_done(struct scan_report *r);
 
 /** Canonical absolute path of a root, as scan_run() reports it; free it. 0 or -errno. */

@@ -16,7 +16,10 @@
 #include <sys/resource.h>
 #include <sys/vfs.h>
 
-enum { PROGRESS_MS = 200, WORKER_STACK = 256 * 1024 };
+enum {
+	PROGRESS_MS = 200,
+	WORKER_STACK = 256 * 1024
+};
 
 void walk_fail(struct scan *s, int error)
 {
@@ -117,7 +120,8 @@ static void report_node(struct worker *w, struct scan_dir *d)
 	if (r < 0)
 		walk_fail(s, r);
 	if (s->sink && d->state && !has_failed(s)) {
-		r = s->sink->node(s->sink->ctx, w->id, d->state, &totals, d->kids, d->n_kids, &token);
+		r = s->sink->node(s->sink->ctx, w->id, d->state, &totals, d->kids, d->n_kids,
+		                  &token);
 		if (r < 0)
 			walk_fail(s, r);
 	} else if (s->sink && d->state) {
@@ -346,8 +350,10 @@ static void *worker_main(void *arg)
 	open_close(w, w->cursor_fd);
 	w->life_ns = clock_ns(CLOCK_MONOTONIC) - start;
 	if (getrusage(RUSAGE_THREAD, &ru) == 0) {
-		w->user_ns = (uint64_t)ru.ru_utime.tv_sec * 1000000000u + (uint64_t)ru.ru_utime.tv_usec * 1000u;
-		w->sys_ns = (uint64_t)ru.ru_stime.tv_sec * 1000000000u + (uint64_t)ru.ru_stime.tv_usec * 1000u;
+		w->user_ns = (uint64_t)ru.ru_utime.tv_sec * 1000000000u +
+		             (uint64_t)ru.ru_utime.tv_usec * 1000u;
+		w->sys_ns = (uint64_t)ru.ru_stime.tv_sec * 1000000000u +
+		            (uint64_t)ru.ru_stime.tv_usec * 1000u;
 	}
 	return NULL;
 }
@@ -380,7 +386,8 @@ static void add_stats(const struct scan *s, struct scan_stats *ret)
 		ret->getdents64 += atomic_load_explicit(&c->getdents64, memory_order_relaxed);
 		ret->close += atomic_load_explicit(&c->close, memory_order_relaxed);
 		ret->entries += atomic_load_explicit(&c->entries, memory_order_relaxed);
-		ret->bytes = size_sum(ret->bytes, atomic_load_explicit(&c->bytes, memory_order_relaxed));
+		ret->bytes =
+			size_sum(ret->bytes, atomic_load_explicit(&c->bytes, memory_order_relaxed));
 		ret->dirs += atomic_load_explicit(&c->dirs, memory_order_relaxed);
 		ret->steals += atomic_load_explicit(&c->steals, memory_order_relaxed);
 	}
@@ -448,9 +455,10 @@ static void collect_stats(struct scan *s, uint64_t start, struct scan_stats *ret
 static bool is_remote(int fd)
 {
 	static const uint32_t magic[] = {
-		0x6969 /* NFS */,      0x517B /* SMB */,      0xFF534D42 /* CIFS */, 0xFE534D42 /* SMB2 */,
-		0x5346414F /* AFS */,  0x6B414653 /* kAFS */, 0x0187 /* autofs */,   0x00C36400 /* Ceph */,
-		0x01021997 /* 9p */,   0x65735546 /* FUSE */,
+		0x6969 /* NFS */,      0x517B /* SMB */,      0xFF534D42 /* CIFS */,
+		0xFE534D42 /* SMB2 */, 0x5346414F /* AFS */,  0x6B414653 /* kAFS */,
+		0x0187 /* autofs */,   0x00C36400 /* Ceph */, 0x01021997 /* 9p */,
+		0x65735546 /* FUSE */,
 	};
 	struct statfs fs;
 
@@ -520,7 +528,7 @@ static int init_workers(struct scan *s)
 }
 
 static int scan_init(struct scan *s, const char *path, const struct scan_options *o,
-		     const struct scan_sink *sink)
+                     const struct scan_sink *sink)
 {
 	pthread_condattr_t attr;
 	int r = scan_root_path(path, &s->root_path);
@@ -592,7 +600,7 @@ int scan_root_path(const char *path, char **ret)
 }
 
 int scan_run(const char *path, const struct scan_options *options, const struct scan_sink *sink,
-	     struct scan_report *ret)
+             struct scan_report *ret)
 {
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 	struct scan s = { .start_ns = start };

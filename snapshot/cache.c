@@ -10,7 +10,10 @@
 
 #include <zstd.h>
 
-enum { BUCKETS = 4096, RAW_MAX = 1 << 30 };
+enum {
+	BUCKETS = 4096,
+	RAW_MAX = 1 << 30
+};
 
 /* Ids above those of any stored pack. */
 #define VIRTUAL_FIRST (UINT64_C(1) << 48)
@@ -105,13 +108,15 @@ static int pack_fill(const uint8_t *secret, sqlite3_stmt *row, struct snap_pack 
 	int codec = sqlite3_column_int(row, 1);
 	int64_t size = sqlite3_column_int64(row, 2);
 	const void *fps = sqlite3_column_blob(row, 4), *data = sqlite3_column_blob(row, 5);
-	size_t fps_len = (size_t)sqlite3_column_bytes(row, 4), len = (size_t)sqlite3_column_bytes(row, 5);
+	size_t fps_len = (size_t)sqlite3_column_bytes(row, 4),
+	       len = (size_t)sqlite3_column_bytes(row, 5);
 	int r;
 
 	if (size < 0 || size > RAW_MAX || !data || !fps)
 		return -EUCLEAN;
 	p->id = (uint64_t)sqlite3_column_int64(row, 0);
-	if (pack_sum(secret, p->id, fps, fps_len, data, len) != (uint64_t)sqlite3_column_int64(row, 3))
+	if (pack_sum(secret, p->id, fps, fps_len, data, len) !=
+	    (uint64_t)sqlite3_column_int64(row, 3))
 		return -EUCLEAN;
 	r = decompress(p, codec, data, len, (size_t)size);
 	if (r == 0)
@@ -196,8 +201,9 @@ static int load(struct snap *s, uint64_t id, struct snap_pack **ret)
 		return r;
 	(void)sqlite3_bind_int64(s->get_pack, 1, (int64_t)id);
 	rc = sqlite3_step(s->get_pack);
-	r = rc == SQLITE_ROW ? pack_decode(s->secret, s->get_pack, ret) :
-	    rc == SQLITE_DONE ? -ESTALE : snap_errno(rc);
+	r = rc == SQLITE_ROW    ? pack_decode(s->secret, s->get_pack, ret)
+	    : rc == SQLITE_DONE ? -ESTALE
+	                        : snap_errno(rc);
 	(void)sqlite3_reset(s->get_pack);
 	if (r < 0)
 		return r;
@@ -329,7 +335,8 @@ int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct
 {
 	int r = snap_node_get(s, ref, ret);
 
-	if (r == 0 && n->ref >> REF_SLOT_BITS < VIRTUAL_FIRST && ret->totals.dirs >= n->totals.dirs) {
+	if (r == 0 && n->ref >> REF_SLOT_BITS < VIRTUAL_FIRST &&
+	    ret->totals.dirs >= n->totals.dirs) {
 		snap_node_put(s, ret);
 		r = -EUCLEAN;
 	}

@@ -15,7 +15,10 @@ struct field {
 	size_t offset; /* of a 64-bit number in struct snap_info */
 };
 
-#define FIELD(column, member) { column, offsetof(struct snap_info, member) }
+#define FIELD(column, member)                              \
+	{                                                  \
+		column, offsetof(struct snap_info, member) \
+	}
 
 static const struct field fields[] = {
 	FIELD("time", time),
@@ -50,7 +53,19 @@ static const struct field fields[] = {
 	FIELD("index_bytes", index_bytes),
 };
 
-enum { COL_ID, COL_ROOT, COL_MODE, COL_COMPLETE, COL_FP, COL_STATFS, COL_STORAGE, COL_EVIDENCE, COL_LOG, COL_OPTIONS, COL_FIELDS };
+enum {
+	COL_ID,
+	COL_ROOT,
+	COL_MODE,
+	COL_COMPLETE,
+	COL_FP,
+	COL_STATFS,
+	COL_STORAGE,
+	COL_EVIDENCE,
+	COL_LOG,
+	COL_OPTIONS,
+	COL_FIELDS
+};
 
 static const char *const mode_names[] = { "cold", "warm", "quick" };
 
@@ -66,10 +81,11 @@ int catalog_create(sqlite3 *db)
 	char *text;
 	int r;
 
-	sqlite3_str_appendall(sql, "CREATE TABLE snapshot(id INTEGER PRIMARY KEY AUTOINCREMENT,"
-				   " root INTEGER NOT NULL REFERENCES root(id), mode INT, complete INT,"
-				   " fp BLOB, statfs BLOB, storage TEXT, storage_evidence TEXT,"
-				   " readers_log TEXT, options BLOB");
+	sqlite3_str_appendall(sql,
+	                      "CREATE TABLE snapshot(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	                      " root INTEGER NOT NULL REFERENCES root(id), mode INT, complete INT,"
+	                      " fp BLOB, statfs BLOB, storage TEXT, storage_evidence TEXT,"
+	                      " readers_log TEXT, options BLOB");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s INT", fields[i].name);
 	sqlite3_str_appendall(sql, "); CREATE INDEX snapshot_root ON snapshot(root, id);");
@@ -110,8 +126,9 @@ int catalog_root(struct snap *s, const char *path, bool create, int64_t *ret)
 int catalog_latest(struct snap *s, int64_t root, uint64_t *ref, int64_t *time)
 {
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT node, time FROM snapshot WHERE root=? ORDER BY id DESC LIMIT 1",
-				    -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(
+		s->db, "SELECT node, time FROM snapshot WHERE root=? ORDER BY id DESC LIMIT 1", -1,
+		&st, NULL);
 
 	if (rc == SQLITE_OK) {
 		(void)sqlite3_bind_int64(st, 1, root);
@@ -154,8 +171,9 @@ static sqlite3_stmt *prepare_insert(struct snap *s)
 	sqlite3_stmt *st = NULL;
 	char *text;
 
-	sqlite3_str_appendall(sql, "INSERT INTO snapshot(id, root, mode, complete, fp, statfs, storage,"
-				   " storage_evidence, readers_log, options");
+	sqlite3_str_appendall(sql,
+	                      "INSERT INTO snapshot(id, root, mode, complete, fp, statfs, storage,"
+	                      " storage_evidence, readers_log, options");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s", fields[i].name);
 	sqlite3_str_appendall(sql, ") VALUES (NULL, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10");
@@ -177,15 +195,18 @@ int catalog_add(struct snap *s, int64_t root, struct snap_info *i)
 	int rc;
 
 	if (!st)
-		return snap_errno(sqlite3_errcode(s->db)) ? snap_errno(sqlite3_errcode(s->db)) : -ENOMEM;
+		return snap_errno(sqlite3_errcode(s->db)) ? snap_errno(sqlite3_errcode(s->db))
+		                                          : -ENOMEM;
 	statfs_pack(&i->statvfs, fs);
 	(void)sqlite3_bind_int64(st, 1 + COL_ROOT, root);
 	(void)sqlite3_bind_int(st, 1 + COL_MODE, (int)i->mode);
 	(void)sqlite3_bind_int(st, 1 + COL_COMPLETE, i->complete);
-	(void)sqlite3_bind_blob(st, 1 + COL_FP, i->fingerprint.b, sizeof(i->fingerprint.b), SQLITE_STATIC);
+	(void)sqlite3_bind_blob(st, 1 + COL_FP, i->fingerprint.b, sizeof(i->fingerprint.b),
+	                        SQLITE_STATIC);
 	(void)sqlite3_bind_blob(st, 1 + COL_STATFS, fs, sizeof(fs), SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, 1 + COL_STORAGE, i->stats.storage, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_blob(st, 1 + COL_OPTIONS, i->options, (int)i->options_len, SQLITE_STATIC);
+	(void)sqlite3_bind_blob(st, 1 + COL_OPTIONS, i->options, (int)i->options_len,
+	                        SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, 1 + COL_LOG, i->stats.readers_log, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, 1 + COL_EVIDENCE, i->stats.storage_evidence, -1, SQLITE_STATIC);
 	for (size_t f = 0; f < ARRAY_SIZE(fields); f++)
@@ -213,7 +234,8 @@ static bool is_root_path(const char *p)
 	while (*p == '/') {
 		size_t len = strcspn(++p, "/");
 
-		if (len == 0 || len > NAME_MAX || (p[0] == '.' && (len == 1 || (len == 2 && p[1] == '.'))))
+		if (len == 0 || len > NAME_MAX ||
+		    (p[0] == '.' && (len == 1 || (len == 2 && p[1] == '.'))))
 			return false;
 		p += len;
 	}
@@ -252,7 +274,8 @@ static int read_row(sqlite3_stmt *st, struct snap_info *i)
 	if (!i->root)
 		return -ENOMEM;
 	i->id = sqlite3_column_int64(st, COL_ID);
-	i->mode = (enum snap_mode)((unsigned)sqlite3_column_int(st, COL_MODE) % ARRAY_SIZE(mode_names));
+	i->mode = (enum snap_mode)((unsigned)sqlite3_column_int(st, COL_MODE) %
+	                           ARRAY_SIZE(mode_names));
 	i->complete = sqlite3_column_int(st, COL_COMPLETE) != 0;
 	if (sqlite3_column_bytes(st, COL_FP) == sizeof(i->fingerprint.b))
 		memcpy(i->fingerprint.b, sqlite3_column_blob(st, COL_FP), sizeof(i->fingerprint.b));
@@ -277,7 +300,7 @@ static sqlite3_stmt *prepare_list(struct snap *s)
 	char *text;
 
 	sqlite3_str_appendall(sql, "SELECT s.id, r.path, mode, complete, fp, statfs, storage,"
-				   " storage_evidence, readers_log, options");
+	                           " storage_evidence, readers_log, options");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		sqlite3_str_appendf(sql, ", %s", fields[i].name);
 	sqlite3_str_appendall(sql, " FROM snapshot s JOIN root r ON r.id = s.root");
@@ -405,7 +428,8 @@ static void emit_number(emit_fn *emit, void *ctx, const char *key, int64_t v)
 	emit(ctx, key, buf, false);
 }
 
-static void emit_fields(const struct snap_info *i, emit_fn *emit, void *ctx, const char *const *keys)
+static void emit_fields(const struct snap_info *i, emit_fn *emit, void *ctx,
+                        const char *const *keys)
 {
 	for (; *keys; keys++)
 		for (size_t f = 0; f < ARRAY_SIZE(fields); f++)
@@ -416,14 +440,15 @@ static void emit_fields(const struct snap_info *i, emit_fn *emit, void *ctx, con
 /* The order is a contract: keys are only ever appended. */
 void snap_info_fields(const struct snap_info *i, emit_fn *emit, void *ctx)
 {
-	static const char *const tree[] = { "entries",	"files",    "dirs",    "bytes",	  "apparent", "errors",
-					    "vanished", "changed", "skipped", NULL };
-	static const char *const scan[] = { "wall_ns", "user_ns", "sys_ns", "peak_rss_kb", "openat", "statx",
-					    "getdents64", "close", NULL };
-	static const char *const written[] = { "nodes_written", "listings_written", "index_bytes", "readers",
-					       NULL };
-	static const char *const storage[] = { "readers_changes", "by_inode", "cached_percent", "blocked_ns",
-					       NULL };
+	static const char *const tree[] = { "entries", "files",    "dirs",    "bytes",   "apparent",
+		                            "errors",  "vanished", "changed", "skipped", NULL };
+	static const char *const scan[] = { "wall_ns",     "user_ns", "sys_ns",
+		                            "peak_rss_kb", "openat",  "statx",
+		                            "getdents64",  "close",   NULL };
+	static const char *const written[] = { "nodes_written", "listings_written", "index_bytes",
+		                               "readers", NULL };
+	static const char *const storage[] = { "readers_changes", "by_inode", "cached_percent",
+		                               "blocked_ns", NULL };
 	char hex[33];
 
 	for (size_t b = 0; b < sizeof(i->fingerprint.b); b++)
@@ -437,7 +462,7 @@ void snap_info_fields(const struct snap_info *i, emit_fn *emit, void *ctx)
 	emit_number(emit, ctx, "complete", i->complete);
 	emit_fields(i, emit, ctx, scan);
 	emit_number(emit, ctx, "syscalls",
-		    (int64_t)(i->stats.openat + i->stats.statx + i->stats.getdents64));
+	            (int64_t)(i->stats.openat + i->stats.statx + i->stats.getdents64));
 	emit_fields(i, emit, ctx, written);
 	emit(ctx, "storage", *i->stats.storage ? i->stats.storage : "unknown", true);
 	emit(ctx, "storage_evidence", i->stats.storage_evidence, true);

@@ -10,9 +10,10 @@
 
 struct checker {
 	struct snap *s;
-	struct marks bad;     /* nodes that are wrong in themselves */
-	struct marks linked;  /* nodes with multi-link files below: their sums are bounds, not equations */
-	struct marks seen;    /* found good with all below */
+	struct marks bad; /* nodes that are wrong in themselves */
+	struct marks
+		linked; /* nodes with multi-link files below: their sums are bounds, not equations */
+	struct marks seen; /* found good with all below */
 	struct bytes scratch;
 	struct node_kid *kids;
 	struct snap_fingerprint *fps;
@@ -52,7 +53,7 @@ static int check_fingerprint(struct checker *c, const struct snap_node *n)
 	if (r < 0)
 		return r;
 	fingerprint_node(c->s->secret, &c->scratch, n->kids_end, len, c->kids, c->fps, n->n_kids,
-			 &n->totals, &made);
+	                 &n->totals, &made);
 	return memcmp(&stored, &made, sizeof(made)) == 0 ? 0 : -EUCLEAN;
 }
 
@@ -68,8 +69,8 @@ static void add_problem(struct scan_totals *t, uint8_t problem)
 		t->skipped++;
 }
 
-static int add_kid(struct checker *c, struct scan_totals *t, const struct snap_node *n, uint64_t ref,
-		   bool *linked)
+static int add_kid(struct checker *c, struct scan_totals *t, const struct snap_node *n,
+                   uint64_t ref, bool *linked)
 {
 	struct snap_node kid;
 	int r = snap_kid_get(c->s, n, ref, &kid);
@@ -92,7 +93,7 @@ static int add_kid(struct checker *c, struct scan_totals *t, const struct snap_n
 }
 
 static int add_entry(struct checker *c, struct scan_totals *t, const struct snap_node *n,
-		     const struct snap_entry *e, bool *linked)
+                     const struct snap_entry *e, bool *linked)
 {
 	if (e->type == SCAN_DIR && e->kid)
 		return add_kid(c, t, n, e->kid, linked);
@@ -114,12 +115,13 @@ static int add_entry(struct checker *c, struct scan_totals *t, const struct snap
  * A name that the kernel listed twice counts as changed without an entry of its own, so that counter may
  * be larger than what is listed.
  */
-static bool totals_agree(const struct scan_totals *stored, const struct scan_totals *made, bool linked)
+static bool totals_agree(const struct scan_totals *stored, const struct scan_totals *made,
+                         bool linked)
 {
-	if (stored->files != made->files || stored->dirs != made->dirs || stored->entries != made->entries ||
-	    stored->errors != made->errors || stored->vanished != made->vanished ||
-	    stored->changed < made->changed || stored->skipped != made->skipped ||
-	    stored->newest != made->newest)
+	if (stored->files != made->files || stored->dirs != made->dirs ||
+	    stored->entries != made->entries || stored->errors != made->errors ||
+	    stored->vanished != made->vanished || stored->changed < made->changed ||
+	    stored->skipped != made->skipped || stored->newest != made->newest)
 		return false;
 	if (linked)
 		return stored->bytes <= made->bytes && stored->apparent <= made->apparent;
@@ -304,9 +306,10 @@ static int check_orphans(struct checker *c)
 	int rc;
 
 	(void)pthread_mutex_lock(&c->s->lock);
-	rc = sqlite3_prepare_v2(c->s->db,
-				"SELECT id FROM snapshot WHERE root NOT IN (SELECT id FROM root) ORDER BY id", -1,
-				&st, NULL);
+	rc = sqlite3_prepare_v2(
+		c->s->db,
+		"SELECT id FROM snapshot WHERE root NOT IN (SELECT id FROM root) ORDER BY id", -1,
+		&st, NULL);
 	while (snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		int64_t *ids = realloc(c->ret->ids, (c->ret->n + 1) * sizeof(*ids));
 
@@ -329,7 +332,8 @@ static int check_packs(struct checker *c, void (*progress)(void *, uint64_t), vo
 	int rc, r = 0;
 
 	(void)pthread_mutex_lock(&c->s->lock);
-	rc = sqlite3_prepare_v2(c->s->db, "SELECT id, codec, size, sum, fps, data FROM pack", -1, &st, NULL);
+	rc = sqlite3_prepare_v2(c->s->db, "SELECT id, codec, size, sum, fps, data FROM pack", -1,
+	                        &st, NULL);
 	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct snap_pack *p = NULL;
 
@@ -365,7 +369,7 @@ static int check_structure(struct snap *s)
 }
 
 int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void *ctx,
-	       struct snap_damage *ret)
+               struct snap_damage *ret)
 {
 	struct checker c = { .s = s, .ret = ret };
 	struct snap_list l = { 0 };

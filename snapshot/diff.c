@@ -37,7 +37,7 @@ static char *join(const char *dir, size_t dir_len, const char *name, size_t len,
 }
 
 static int push(struct walk *w, uint64_t a, uint64_t b, const struct waiting *parent,
-		const struct snap_entry *e)
+                const struct snap_entry *e)
 {
 	struct waiting *at;
 	int r = base_reserve(&w->stack, &w->cap, w->n + 1, sizeof(*w->stack));
@@ -46,7 +46,8 @@ static int push(struct walk *w, uint64_t a, uint64_t b, const struct waiting *pa
 		return r;
 	at = &w->stack[w->n];
 	*at = (struct waiting){ .a = a, .b = b };
-	at->path = parent ? join(parent->path, parent->len, e->name, e->name_len, &at->len) : strdup("");
+	at->path = parent ? join(parent->path, parent->len, e->name, e->name_len, &at->len)
+	                  : strdup("");
 	if (!at->path)
 		return -ENOMEM;
 	w->n++;
@@ -76,7 +77,7 @@ static void subtract(struct snap_change *from, const struct snap_change *c)
 }
 
 static int emit(struct walk *w, const struct snap_change *c, const char *dir, size_t dir_len,
-		const char *name, size_t len)
+                const char *name, size_t len)
 {
 	struct snap_change *out;
 	int r;
@@ -97,7 +98,7 @@ static int emit(struct walk *w, const struct snap_change *c, const char *dir, si
 
 /* A sub-directory that is only on one side stands for all below it. */
 static int whole(struct walk *w, const struct waiting *at, const struct snap_entry *e, bool created,
-		 struct snap_change *own)
+                 struct snap_change *own)
 {
 	struct snap_change c;
 	struct snap_node n;
@@ -114,8 +115,8 @@ static int whole(struct walk *w, const struct waiting *at, const struct snap_ent
 }
 
 static int both(struct walk *w, const struct waiting *at, const struct snap_node *dir_a,
-		const struct snap_node *dir_b, const struct snap_entry *e, uint64_t a, uint64_t b,
-		struct snap_change *own)
+                const struct snap_node *dir_b, const struct snap_entry *e, uint64_t a, uint64_t b,
+                struct snap_change *own)
 {
 	struct snap_node na, nb;
 	struct snap_change c;
@@ -139,8 +140,8 @@ static uint64_t dir_ref(const struct snap_entry *e)
 }
 
 static int pair(struct walk *w, const struct waiting *at, const struct snap_node *na,
-		const struct snap_node *nb, const struct snap_entry *ea, const struct snap_entry *eb,
-		struct snap_change *own)
+                const struct snap_node *nb, const struct snap_entry *ea,
+                const struct snap_entry *eb, struct snap_change *own)
 {
 	uint64_t a = ea ? dir_ref(ea) : 0, b = eb ? dir_ref(eb) : 0;
 	int r = 0;
@@ -157,7 +158,7 @@ static int pair(struct walk *w, const struct waiting *at, const struct snap_node
 }
 
 static int merge(struct walk *w, const struct waiting *at, const struct snap_node *na,
-		 const struct snap_node *nb, struct snap_change *own)
+                 const struct snap_node *nb, struct snap_change *own)
 {
 	struct snap_iter a, b;
 	int r = 0, more_a, more_b;
@@ -208,7 +209,8 @@ static int order_changes(const void *x, const void *y)
 	return strcmp(a->path, b->path);
 }
 
-int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop, struct snap_changes *ret)
+int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop,
+              struct snap_changes *ret)
 {
 	struct walk w = { .s = s };
 	int r = a == b ? 0 : push(&w, a, b, NULL, NULL);
@@ -216,7 +218,8 @@ int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop, 
 	while (r == 0 && w.n) {
 		struct waiting at = w.stack[--w.n];
 
-		r = stop && atomic_load_explicit(stop, memory_order_relaxed) ? -EINTR : compare(&w, &at);
+		r = stop && atomic_load_explicit(stop, memory_order_relaxed) ? -EINTR
+		                                                             : compare(&w, &at);
 		free(at.path);
 	}
 	while (w.n)

@@ -26,11 +26,13 @@ static void put_kid_key(uint8_t *p, const struct node_kid *kid, const struct sna
 	memcpy(p + 4, &error, sizeof(error));
 }
 
-void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing, size_t len,
-		      const struct node_kid *kids, const struct snap_fingerprint *kid_fps, size_t n_kids,
-		      const struct scan_totals *totals, struct snap_fingerprint *ret)
+void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
+                      size_t len, const struct node_kid *kids,
+                      const struct snap_fingerprint *kid_fps, size_t n_kids,
+                      const struct scan_totals *totals, struct snap_fingerprint *ret)
 {
-	uint64_t tail[FINGERPRINT_TAIL / 8] = { htole64(totals->shared), htole64(totals->changed), htole64(len) };
+	uint64_t tail[FINGERPRINT_TAIL / 8] = { htole64(totals->shared), htole64(totals->changed),
+		                                htole64(len) };
 	XXH128_canonical_t canonical;
 	uint8_t *p = scratch->p; /* the caller has reserved len + n_kids * 16 + FINGERPRINT_TAIL */
 
@@ -40,17 +42,19 @@ void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_
 		put_kid_key(p, &kids[i], &kid_fps[i]);
 	memcpy(p, tail, sizeof(tail));
 	p += sizeof(tail);
-	XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSecret(scratch->p, (size_t)(p - scratch->p),
-								      secret, SECRET_SIZE));
+	XXH128_canonicalFromHash(
+		&canonical,
+		XXH3_128bits_withSecret(scratch->p, (size_t)(p - scratch->p), secret, SECRET_SIZE));
 	memcpy(ret->b, canonical.digest, sizeof(ret->b));
 }
 
 /* What a pack's row must hash to; its id is part of it, so rows cannot be exchanged. */
-uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len, const void *data,
-		  size_t len)
+uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len,
+                  const void *data, size_t len)
 {
-	uint64_t parts[3] = { htole64(id), htole64(XXH3_64bits_withSecret(fps, fps_len, secret, SECRET_SIZE)),
-			      htole64(XXH3_64bits_withSecret(data, len, secret, SECRET_SIZE)) };
+	uint64_t parts[3] = { htole64(id),
+		              htole64(XXH3_64bits_withSecret(fps, fps_len, secret, SECRET_SIZE)),
+		              htole64(XXH3_64bits_withSecret(data, len, secret, SECRET_SIZE)) };
 
 	return XXH3_64bits_withSecret(parts, sizeof(parts), secret, SECRET_SIZE);
 }

@@ -14,8 +14,8 @@ enum {
 	SNAP_APPLICATION_ID = 0x44546b72, /* "DTkr" */
 	SNAP_FORMAT = 1,
 	SECRET_SIZE = 192,
-	RESTART = 64,            /* entries between two that are encoded without a predecessor */
-	REF_SLOT_BITS = 12,      /* ref = pack id << 12 | slot */
+	RESTART = 64,       /* entries between two that are encoded without a predecessor */
+	REF_SLOT_BITS = 12, /* ref = pack id << 12 | slot */
 	PACK_SLOTS_MAX = 1 << REF_SLOT_BITS,
 	PACK_TARGET = 32 * 1024, /* raw bytes after which a pack is closed */
 	FP_STORED = 20,          /* fingerprint and the check of what it stands for */
@@ -72,29 +72,33 @@ struct node_kid {
 	int error;
 };
 
-int record_add(struct bytes *out, uint64_t self, const struct snap_node *n, const struct node_kid *kids,
-	       const uint8_t *listing, size_t listing_len);
+int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
+               const struct node_kid *kids, const uint8_t *listing, size_t listing_len);
 int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
 uint64_t kid_word(const struct node_kid *k);
 /* Next kid of a record; false when malformed. */
-bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref, struct node_kid *ret);
+bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
+                     struct node_kid *ret);
 struct node_kid kid_from_word(uint64_t word);
 /* A number that two equal nodes share: their totals and length, to check a fingerprint's promise. */
 uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids);
 
 /* -- fingerprint.c -- */
-enum { FINGERPRINT_TAIL = 24 };
+enum {
+	FINGERPRINT_TAIL = 24
+};
 
 struct node_key {
 	struct snap_fingerprint fp;
 	uint32_t check;
 };
 
-void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing, size_t len,
-		      const struct node_kid *kids, const struct snap_fingerprint *kid_fps, size_t n_kids,
-		      const struct scan_totals *totals, struct snap_fingerprint *ret);
-uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len, const void *data,
-		  size_t len);
+void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
+                      size_t len, const struct node_kid *kids,
+                      const struct snap_fingerprint *kid_fps, size_t n_kids,
+                      const struct scan_totals *totals, struct snap_fingerprint *ret);
+uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len,
+                  const void *data, size_t len);
 
 /* -- known.c: fingerprint -> ref, for many threads -- */
 struct known;
@@ -148,9 +152,9 @@ struct snap_pack {
 	uint8_t *fps;     /* n * FP_STORED */
 	struct node_index **index;
 	size_t n, bytes;
-	unsigned pins;                    /* snap.lock */
-	struct snap_pack *hash_next;      /* snap.lock */
-	struct snap_pack *newer, *older;  /* snap.lock */
+	unsigned pins;                   /* snap.lock */
+	struct snap_pack *hash_next;     /* snap.lock */
+	struct snap_pack *newer, *older; /* snap.lock */
 };
 
 uint64_t cache_virtual_id(struct snap *s);

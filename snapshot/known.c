@@ -6,7 +6,9 @@
  */
 #include "snapshot/internal.h"
 
-enum { SHARDS = 16 };
+enum {
+	SHARDS = 16
+};
 
 struct slot {
 	struct snap_fingerprint fp;
@@ -17,7 +19,7 @@ struct slot {
 struct shard {
 	pthread_mutex_t lock;
 	struct slot *slot; /* lock */
-	size_t n, mask;	   /* lock */
+	size_t n, mask;    /* lock */
 } PRIVATE_CACHE_LINE;
 
 struct known {

@@ -90,7 +90,8 @@ static uint8_t *put_lengths(uint8_t *p, size_t shared, size_t rest)
 	return p;
 }
 
-static const uint8_t *get_lengths(const uint8_t *p, const uint8_t *end, size_t *shared, size_t *rest)
+static const uint8_t *get_lengths(const uint8_t *p, const uint8_t *end, size_t *shared,
+                                  size_t *rest)
 {
 	if (!p || p == end)
 		return NULL;
@@ -106,10 +107,12 @@ static const uint8_t *get_lengths(const uint8_t *p, const uint8_t *end, size_t *
 			return NULL;
 		*rest += *p++;
 	}
-	return *shared + *rest > 0 && *shared + *rest <= 255 && *rest <= (size_t)(end - p) ? p : NULL;
+	return *shared + *rest > 0 && *shared + *rest <= 255 && *rest <= (size_t)(end - p) ? p
+	                                                                                   : NULL;
 }
 
-static uint8_t *put_meta(struct listing_encoder *e, uint8_t *p, uint8_t *flags, const struct scan_meta *m)
+static uint8_t *put_meta(struct listing_encoder *e, uint8_t *p, uint8_t *flags,
+                         const struct scan_meta *m)
 {
 	if (e->n % RESTART && m->uid == e->uid && m->gid == e->gid && m->mode == e->mode)
 		*flags |= F_SAME_OWNER;
@@ -151,7 +154,8 @@ int listing_add(struct listing_encoder *e, const struct scan_entry *entry)
 {
 	size_t shared = 0;
 	uint8_t *p, *flags;
-	int r = entry->name_len < sizeof(e->last) ? bytes_reserve(e->out, ENTRY_MAX) : -ENAMETOOLONG;
+	int r = entry->name_len < sizeof(e->last) ? bytes_reserve(e->out, ENTRY_MAX)
+	                                          : -ENAMETOOLONG;
 
 	if (r < 0)
 		return r;
@@ -179,7 +183,8 @@ int listing_add(struct listing_encoder *e, const struct scan_entry *entry)
 	return 0;
 }
 
-static const uint8_t *get_meta(struct snap_iter *it, const uint8_t *p, const uint8_t *end, uint8_t flags)
+static const uint8_t *get_meta(struct snap_iter *it, const uint8_t *p, const uint8_t *end,
+                               uint8_t flags)
 {
 	struct scan_meta *m = &it->e.meta;
 	uint64_t mtime = 0, mode = 0, uid = 0, gid = 0;
@@ -393,7 +398,7 @@ static int start_near(struct snap_iter *it, const char *name, size_t len)
 }
 
 int snap_node_find(const struct snap_node *n, const char *name, size_t len, struct snap_entry *ret,
-		   uint64_t *where)
+                   uint64_t *where)
 {
 	struct snap_iter it;
 	int r, c = 1;

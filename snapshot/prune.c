@@ -12,7 +12,10 @@
 
 #include <zstd.h>
 
-enum { ZSTD_LEVEL = 1, DAY = 86400 };
+enum {
+	ZSTD_LEVEL = 1,
+	DAY = 86400
+};
 
 /* -- the rules ------------------------------------------------------------------------------- */
 
@@ -28,7 +31,8 @@ static int64_t period_day(int64_t t)
 
 static int64_t period_week(int64_t t)
 {
-	return floor_div(floor_div(t, DAY) + 3, 7); /* the epoch was a Thursday; weeks begin on Monday */
+	return floor_div(floor_div(t, DAY) + 3,
+	                 7); /* the epoch was a Thursday; weeks begin on Monday */
 }
 
 static int64_t period_month(int64_t t)
@@ -46,8 +50,8 @@ static int64_t period_each(int64_t t)
 }
 
 /* Keep the newest snapshot of each of the last n periods of a root; with each, the last n snapshots. */
-static void keep_periods(const struct snap_list *l, const char *root, uint64_t n, int64_t (*period)(int64_t),
-			 bool *keep)
+static void keep_periods(const struct snap_list *l, const char *root, uint64_t n,
+                         int64_t (*period)(int64_t), bool *keep)
 {
 	bool first = true;
 	int64_t last = 0;
@@ -55,7 +59,8 @@ static void keep_periods(const struct snap_list *l, const char *root, uint64_t n
 	for (size_t i = l->n; i-- > 0 && n;) {
 		int64_t now = period(l->info[i]->time);
 
-		if (strcmp(l->info[i]->root, root) != 0 || (!first && period != period_each && now == last))
+		if (strcmp(l->info[i]->root, root) != 0 ||
+		    (!first && period != period_each && now == last))
 			continue;
 		keep[i] = true;
 		last = now;
@@ -71,13 +76,15 @@ static void choose(const struct snap_list *l, const struct snap_policy *p, int64
 	for (size_t i = 0; i < l->n; i++) {
 		const char *root = l->info[i]->root;
 
-		keep_periods(l, root, MAX(p->keep_last, 1), period_each, keep); /* never the newest */
+		keep_periods(l, root, MAX(p->keep_last, 1), period_each,
+		             keep); /* never the newest */
 		keep_periods(l, root, p->keep_daily, period_day, keep);
 		keep_periods(l, root, p->keep_weekly, period_week, keep);
 		keep_periods(l, root, p->keep_monthly, period_month, keep);
 	}
 	for (size_t i = 0; i < l->n; i++)
-		if ((p->older_than && l->info[i]->time > now - p->older_than) || (!rules && !p->older_than))
+		if ((p->older_than && l->info[i]->time > now - p->older_than) ||
+		    (!rules && !p->older_than))
 			keep[i] = true;
 }
 
@@ -187,8 +194,8 @@ static int store_again(struct sweep *w, uint64_t id)
 	}
 	(void)sqlite3_bind_int(w->update, 1, codec);
 	(void)sqlite3_bind_int64(w->update, 2, (int64_t)w->raw.len);
-	(void)sqlite3_bind_int64(w->update, 3,
-				 (int64_t)pack_sum(w->s->secret, id, w->fps.p, w->fps.len, data, len));
+	(void)sqlite3_bind_int64(
+		w->update, 3, (int64_t)pack_sum(w->s->secret, id, w->fps.p, w->fps.len, data, len));
 	(void)sqlite3_bind_blob64(w->update, 4, w->fps.p, w->fps.len, SQLITE_STATIC);
 	(void)sqlite3_bind_blob64(w->update, 5, data, len, SQLITE_STATIC);
 	(void)sqlite3_bind_int64(w->update, 6, (int64_t)id);
@@ -248,9 +255,9 @@ static int sweep_all(struct snap *s, const struct marks *live, uint64_t *nodes)
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v2(s->db, "DELETE FROM pack WHERE id=?", -1, &w.remove, NULL);
 	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(s->db,
-					"UPDATE pack SET codec=?, size=?, sum=?, fps=?, data=? WHERE id=?",
-					-1, &w.update, NULL);
+		rc = sqlite3_prepare_v2(
+			s->db, "UPDATE pack SET codec=?, size=?, sum=?, fps=?, data=? WHERE id=?",
+			-1, &w.update, NULL);
 	r = rc == SQLITE_OK ? list_packs(&w, &ids) : snap_errno(rc);
 	for (size_t i = 0; r == 0 && i < ids.n; i++)
 		r = sweep_pack(&w, ids.ref[i]);
@@ -271,7 +278,8 @@ static int sweep_all(struct snap *s, const struct marks *live, uint64_t *nodes)
 static int delete_rows(struct snap *s, const struct snap_pruned *p)
 {
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "DELETE FROM snapshot WHERE id=?", -1, &st, NULL), r = snap_errno(rc);
+	int rc = sqlite3_prepare_v2(s->db, "DELETE FROM snapshot WHERE id=?", -1, &st, NULL),
+	    r = snap_errno(rc);
 
 	for (size_t i = 0; r == 0 && i < p->n; i++) {
 		(void)sqlite3_bind_int64(st, 1, p->ids[i]);
@@ -289,7 +297,8 @@ static int run_locked(struct snap *s, const struct marks *live, struct snap_prun
 	if (r == 0)
 		r = sweep_all(s, live, &p->nodes);
 	if (r == 0)
-		r = store_exec(s->db, "DELETE FROM root WHERE id NOT IN (SELECT root FROM snapshot)");
+		r = store_exec(s->db,
+		               "DELETE FROM root WHERE id NOT IN (SELECT root FROM snapshot)");
 	if (r == 0)
 		r = store_exec(s->db, "COMMIT");
 	return r;
@@ -318,7 +327,7 @@ static int mark_kept(struct snap *s, const struct snap_list *l, const bool *keep
 
 /* The write lock is held from before the list is read, so no snapshot can come in between. */
 static int prune_begun(struct snap *s, const struct snap_policy *p, int64_t now, bool dry_run,
-		       struct snap_pruned *ret)
+                       struct snap_pruned *ret)
 {
 	AUTO(base_free) bool *keep = NULL;
 	struct snap_list l = { 0 };
@@ -346,7 +355,7 @@ static int prune_begun(struct snap *s, const struct snap_policy *p, int64_t now,
 }
 
 int snap_prune(struct snap *s, const struct snap_policy *p, int64_t now, bool dry_run,
-	       struct snap_pruned *ret)
+               struct snap_pruned *ret)
 {
 	uint64_t before = snap_file_bytes(s), after;
 	struct snap_pruned out = { 0 };
@@ -359,7 +368,8 @@ int snap_prune(struct snap *s, const struct snap_policy *p, int64_t now, bool dr
 	if (r == 0 && out.n && !dry_run) {
 		(void)pthread_mutex_lock(&s->lock);
 		(void)store_exec(s->db, "PRAGMA incremental_vacuum");
-		(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+		(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
+		                                NULL);
 		(void)pthread_mutex_unlock(&s->lock);
 		after = snap_file_bytes(s);
 		out.bytes = before > after ? before - after : 0;

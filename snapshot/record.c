@@ -27,7 +27,8 @@ struct node_kid kid_from_word(uint64_t word)
 {
 	if (!(word & 1))
 		return (struct node_kid){ .ref = word >> 1 };
-	return (struct node_kid){ .problem = (uint8_t)(word >> 1), .error = (int)(word >> 9 & 0xffff) };
+	return (struct node_kid){ .problem = (uint8_t)(word >> 1),
+		                  .error = (int)(word >> 9 & 0xffff) };
 }
 
 static uint8_t *put_kid(uint8_t *p, uint64_t *last, const struct node_kid *k)
@@ -39,7 +40,8 @@ static uint8_t *put_kid(uint8_t *p, uint64_t *last, const struct node_kid *k)
 	return p;
 }
 
-bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref, struct node_kid *ret)
+bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
+                     struct node_kid *ret)
 {
 	uint64_t word = 0;
 
@@ -83,8 +85,8 @@ static uint8_t *put_head(uint8_t *p, const struct snap_node *n)
 }
 
 /* Append a node. self is the ref it gets. The listing is the canonical one. */
-int record_add(struct bytes *out, uint64_t self, const struct snap_node *n, const struct node_kid *kids,
-	       const uint8_t *listing, size_t listing_len)
+int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
+               const struct node_kid *kids, const uint8_t *listing, size_t listing_len)
 {
 	uint64_t last = self;
 	uint8_t *p, *kids_at;
@@ -146,7 +148,8 @@ int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 
 	p = get_head(p, end, ret);
 	p = varint_get(p, end, &kids_len);
-	if (!p || kids_len > (size_t)(end - p) || ret->n_kids > ret->n_entries || ret->n_kids > kids_len)
+	if (!p || kids_len > (size_t)(end - p) || ret->n_kids > ret->n_entries ||
+	    ret->n_kids > kids_len)
 		return -EUCLEAN;
 	ret->kids = p;
 	ret->kids_end = p + kids_len;
@@ -161,9 +164,11 @@ int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 
 uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids)
 {
-	uint64_t v[] = { t->bytes,  t->apparent, t->files,	       t->dirs,	    t->entries,	 t->shared,
-			 t->errors, t->vanished, t->changed, t->skipped, (uint64_t)t->newest, listing_len,
-			 n_kids };
+	uint64_t v[] = { t->bytes,   t->apparent,         t->files,
+		         t->dirs,    t->entries,          t->shared,
+		         t->errors,  t->vanished,         t->changed,
+		         t->skipped, (uint64_t)t->newest, listing_len,
+		         n_kids };
 
 	return (uint32_t)XXH3_64bits(v, sizeof(v));
 }

@@ -32,8 +32,8 @@ int snap_parse_age(const char *text, int64_t *ret)
 
 int snap_parse_time(const char *text, int64_t *ret)
 {
-	static const char *const forms[] = { "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%MZ",
-					     "%Y-%m-%dT%H:%M",	   "%Y-%m-%d" };
+	static const char *const forms[] = { "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S",
+		                             "%Y-%m-%dT%H:%MZ", "%Y-%m-%dT%H:%M", "%Y-%m-%d" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		struct tm tm = { 0 };
@@ -48,7 +48,7 @@ int snap_parse_time(const char *text, int64_t *ret)
 }
 
 int snap_select_before(const struct snap_list *l, const char *root, int64_t time, int64_t before,
-		       size_t *ret)
+                       size_t *ret)
 {
 	for (size_t i = l->n; i-- > 0;) {
 		if (!is_of(l->info[i], root) || l->info[i]->time > time || l->info[i]->id >= before)
@@ -86,7 +86,8 @@ static int select_id(const struct snap_list *l, const char *root, const char *sp
 	return -ENOENT;
 }
 
-int snap_select(const struct snap_list *l, const char *root, const char *spec, int64_t now, size_t *ret)
+int snap_select(const struct snap_list *l, const char *root, const char *spec, int64_t now,
+                size_t *ret)
 {
 	int64_t t;
 	size_t latest;
@@ -98,8 +99,9 @@ int snap_select(const struct snap_list *l, const char *root, const char *spec, i
 		return snap_select_before(l, root, INT64_MAX, INT64_MAX, ret);
 	if (strcmp(spec, "prev") == 0) {
 		r = snap_select_before(l, root, INT64_MAX, INT64_MAX, &latest);
-		return r < 0 ? r : snap_select_before(l, l->info[latest]->root, INT64_MAX,
-						      l->info[latest]->id, ret);
+		return r < 0 ? r
+		             : snap_select_before(l, l->info[latest]->root, INT64_MAX,
+		                                  l->info[latest]->id, ret);
 	}
 	if (snap_parse_age(spec, &t) == 0)
 		return snap_select_before(l, root, now - t, INT64_MAX, ret);

@@ -26,8 +26,8 @@ enum snap_flags {
 };
 
 enum snap_mode {
-	SNAP_COLD, /* every directory encoded and compared by fingerprint */
-	SNAP_WARM, /* walked beside the previous snapshot of the root */
+	SNAP_COLD,  /* every directory encoded and compared by fingerprint */
+	SNAP_WARM,  /* walked beside the previous snapshot of the root */
 	SNAP_QUICK, /* trusts directory times; approximate */
 };
 
@@ -37,10 +37,10 @@ struct snap_fingerprint {
 
 /* A snapshot and how it came about. */
 struct snap_info {
-	int64_t id; /* 0: not stored */
+	int64_t id;             /* 0: not stored */
 	_Atomic unsigned users; /* lists that share it, less one */
-	char *root; /* absolute path, raw bytes */
-	int64_t time; /* when the scan began */
+	char *root;             /* absolute path, raw bytes */
+	int64_t time;           /* when the scan began */
 	enum snap_mode mode;
 	bool complete; /* no errors below */
 	uint64_t ref;
@@ -89,7 +89,8 @@ void snap_info_done(struct snap_info *i);
 
 /** Calls emit for each telemetry field in documented order; text says whether value is a string. */
 void snap_info_fields(const struct snap_info *i,
-		      void (*emit)(void *ctx, const char *key, const char *value, bool text), void *ctx);
+                      void (*emit)(void *ctx, const char *key, const char *value, bool text),
+                      void *ctx);
 
 /* -- nodes ----------------------------------------------------------------------------------- */
 
@@ -101,13 +102,13 @@ struct snap_node {
 	struct scan_meta meta; /* of the directory itself */
 	uint8_t problem;       /* SCAN_ERROR, SCAN_CACHE: the listing is not whole */
 	int error;
-	bool world_listable;   /* here and in all directories below, others may list and enter */
-	bool single_owner;     /* all below belongs to meta.uid */
-	uint64_t n_entries;    /* listed, those with a problem too */
+	bool world_listable; /* here and in all directories below, others may list and enter */
+	bool single_owner;   /* all below belongs to meta.uid */
+	uint64_t n_entries;  /* listed, those with a problem too */
 	uint64_t n_kids;
 	const uint8_t *entries, *end; /* encoded */
 	const uint8_t *kids, *kids_end;
-	struct snap_pack *pack; /* pinned */
+	struct snap_pack *pack;         /* pinned */
 	const struct node_index *index; /* of a large directory */
 };
 
@@ -118,8 +119,8 @@ struct snap_entry {
 	uint8_t problem; /* enum scan_problem; SCAN_OK and SCAN_ERROR entries exist */
 	int error;
 	struct scan_meta meta; /* empty for directories: their node has it */
-	uint64_t kid;     /* SCAN_DIR without problem: its ref */
-	uint64_t ordinal; /* position in the listing */
+	uint64_t kid;          /* SCAN_DIR without problem: its ref */
+	uint64_t ordinal;      /* position in the listing */
 };
 
 /** Walks the entries of a node in bytewise order. */
@@ -148,7 +149,7 @@ int snap_iter_next(struct snap_iter *it);
 int snap_iter_seek(struct snap_iter *it, uint64_t ordinal);
 /** Find name; 1 and *ret, or 0, or -EUCLEAN. *where, if given, gets the ordinal of the first entry >= name. */
 int snap_node_find(const struct snap_node *n, const char *name, size_t len, struct snap_entry *ret,
-		   uint64_t *where);
+                   uint64_t *where);
 /** Is this entry something that exists (as opposed to vanished or skipped)? */
 static inline bool snap_entry_exists(const struct snap_entry *e)
 {
@@ -161,7 +162,7 @@ struct snap_virtual {
 	struct scan_meta meta;        /* without base */
 	struct scan_totals totals;
 	const struct scan_entry *entries; /* sorted by name; those in base too give way */
-	const uint64_t *refs;         /* per entry: of a directory, else 0 */
+	const uint64_t *refs;             /* per entry: of a directory, else 0 */
 	size_t n;
 };
 
@@ -188,10 +189,11 @@ uint64_t snap_seed(const struct snap *s);
  * UTC time (2026-05-01, 2026-05-01T12:00:00Z: the newest taken until then), an age before now (7d), prev
  * or latest. -EINVAL: not understood, -ENOENT: there is none.
  */
-int snap_select(const struct snap_list *l, const char *root, const char *spec, int64_t now, size_t *ret);
+int snap_select(const struct snap_list *l, const char *root, const char *spec, int64_t now,
+                size_t *ret);
 /** The newest snapshot of root taken at or before time with an id below before; -ENOENT if none. */
 int snap_select_before(const struct snap_list *l, const char *root, int64_t time, int64_t before,
-		       size_t *ret);
+                       size_t *ret);
 /** The oldest snapshot of root. */
 int snap_select_oldest(const struct snap_list *l, const char *root, size_t *ret);
 /** "90s", "15m", "12h", "7d", "2w" in seconds. -EINVAL. */
@@ -201,7 +203,11 @@ int snap_parse_time(const char *text, int64_t *ret);
 
 /* -- differences ------------------------------------------------------------------------------- */
 
-enum snap_change_kind { SNAP_CHANGED, SNAP_CREATED, SNAP_DELETED };
+enum snap_change_kind {
+	SNAP_CHANGED,
+	SNAP_CREATED,
+	SNAP_DELETED
+};
 
 /*
  * One directory's own part in a change: what its sub-directories do not explain. A created or deleted
@@ -220,7 +226,8 @@ struct snap_changes {
 };
 
 /** What changed from node a to node b (0: nothing there). stop, if given, ends it with -EINTR. */
-int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop, struct snap_changes *ret);
+int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop,
+              struct snap_changes *ret);
 void snap_changes_done(struct snap_changes *c);
 
 /* -- keeping house ----------------------------------------------------------------------------- */
@@ -241,7 +248,7 @@ struct snap_pruned {
  * -EBUSY when a scan is writing.
  */
 int snap_prune(struct snap *s, const struct snap_policy *p, int64_t now, bool dry_run,
-	       struct snap_pruned *ret);
+               struct snap_pruned *ret);
 void snap_pruned_done(struct snap_pruned *p);
 
 struct snap_damage {
@@ -253,7 +260,7 @@ struct snap_damage {
 
 /** Verify everything stored: each pack, each fingerprint, each total, from every snapshot down. */
 int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void *ctx,
-	       struct snap_damage *ret);
+               struct snap_damage *ret);
 void snap_damage_done(struct snap_damage *d);
 
 /* -- writing --------------------------------------------------------------------------------- */
@@ -264,7 +271,8 @@ struct snap_writer;
  * Begin a snapshot of root (from scan_root_path()); takes the index's write lock. -EBUSY when another
  * scan holds it. SNAP_WARM falls back to SNAP_COLD when the root has no snapshot yet.
  */
-int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode, struct snap_writer **ret);
+int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode,
+                     struct snap_writer **ret);
 /** What to hand to scan_run(). */
 const struct scan_sink *snap_write_sink(struct snap_writer *w);
 /** Remember the words that a scan with the same result needs (see snap_info.options). 0 or -ENOMEM. */
@@ -272,7 +280,8 @@ int snap_write_options(struct snap_writer *w, const char *words, size_t len);
 /** What failed in the writer while the scan ran, 0 if nothing did: then the scan itself is to blame. */
 int snap_write_error(struct snap_writer *w);
 /** Store the snapshot durably and end the writer. Fills *ret (snap_info_done()). 0 or -errno: nothing stored. */
-int snap_write_commit(struct snap_writer *w, const struct scan_report *report, struct snap_info *ret);
+int snap_write_commit(struct snap_writer *w, const struct scan_report *report,
+                      struct snap_info *ret);
 /** End the writer and forget what it wrote. NULL is fine. */
 void snap_write_abort(struct snap_writer *w);
 

@@ -12,7 +12,9 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-enum { BUSY_MS = 5000 };
+enum {
+	BUSY_MS = 5000
+};
 
 int snap_errno(int sqlite_rc)
 {
@@ -171,8 +173,8 @@ static char *immutable_uri(const char *path)
 		return NULL;
 	p += sprintf(p, "file:");
 	for (; *path; path++)
-		p += strchr("?#%", *path) ? sprintf(p, "%%%02X", (unsigned char)*path) :
-					    sprintf(p, "%c", *path);
+		p += strchr("?#%", *path) ? sprintf(p, "%%%02X", (unsigned char)*path)
+		                          : sprintf(p, "%c", *path);
 	(void)sprintf(p, "?immutable=1");
 	return uri;
 }
@@ -181,7 +183,9 @@ static int try_open(const char *path, int flags, sqlite3 **ret)
 {
 	sqlite3 *db = NULL;
 	int64_t version;
-	int rc = sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL), r;
+	int rc = sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+	                         NULL),
+	    r;
 
 	if (rc == SQLITE_OK)
 		(void)sqlite3_busy_timeout(db, BUSY_MS);
@@ -218,7 +222,7 @@ static int set_up(sqlite3 *db, unsigned flags)
 {
 	int keep_log = 1;
 	int r = store_exec(db, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
-			       "PRAGMA cache_size=-2048; PRAGMA temp_store=MEMORY;");
+	                       "PRAGMA cache_size=-2048; PRAGMA temp_store=MEMORY;");
 
 	(void)sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	if (r < 0 || !(flags & SNAP_WRITE))
@@ -226,7 +230,7 @@ static int set_up(sqlite3 *db, unsigned flags)
 	/* An empty log file left in place spares its directory a sync at each snapshot. */
 	(void)sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
 	return store_exec(db, "PRAGMA secure_delete=OFF; PRAGMA synchronous=FULL;"
-			      "PRAGMA journal_size_limit=4194304; PRAGMA foreign_keys=ON;");
+	                      "PRAGMA journal_size_limit=4194304; PRAGMA foreign_keys=ON;");
 }
 
 static int store_connect(const char *path, unsigned flags, sqlite3 **ret)
@@ -239,7 +243,8 @@ static int store_connect(const char *path, unsigned flags, sqlite3 **ret)
 		r = -errno;
 	if (r < 0)
 		return r;
-	r = flags & SNAP_WRITE ? try_open(path, SQLITE_OPEN_READWRITE, ret) : open_read_only(path, ret);
+	r = flags & SNAP_WRITE ? try_open(path, SQLITE_OPEN_READWRITE, ret)
+	                       : open_read_only(path, ret);
 	if (r < 0)
 		return r;
 	r = set_up(*ret, flags);
@@ -258,7 +263,8 @@ static int store_secret(sqlite3 *db)
 
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		return -EIO;
-	rc = sqlite3_prepare_v2(db, "INSERT INTO meta VALUES ('next_pack', 1), ('secret', ?)", -1, &st, NULL);
+	rc = sqlite3_prepare_v2(db, "INSERT INTO meta VALUES ('next_pack', 1), ('secret', ?)", -1,
+	                        &st, NULL);
 	if (rc == SQLITE_OK) {
 		(void)sqlite3_bind_blob(st, 1, secret, sizeof(secret), SQLITE_STATIC);
 		rc = sqlite3_step(st);
@@ -269,12 +275,13 @@ static int store_secret(sqlite3 *db)
 
 static int create_tables(sqlite3 *db)
 {
-	char *sql = sqlite3_mprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;"
-				    "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
-				    "CREATE TABLE root(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);"
-				    "CREATE TABLE pack(id INTEGER PRIMARY KEY, codec INT, size INT, sum INT,"
-				    " fps BLOB, data BLOB);",
-				    SNAP_APPLICATION_ID, SNAP_FORMAT);
+	char *sql = sqlite3_mprintf(
+		"PRAGMA application_id=%d; PRAGMA user_version=%d;"
+		"CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+		"CREATE TABLE root(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);"
+		"CREATE TABLE pack(id INTEGER PRIMARY KEY, codec INT, size INT, sum INT,"
+		" fps BLOB, data BLOB);",
+		SNAP_APPLICATION_ID, SNAP_FORMAT);
 	int r = sql ? store_exec(db, sql) : -ENOMEM;
 
 	sqlite3_free(sql);
@@ -309,8 +316,9 @@ static int sync_file(const char *path)
 static int create_index(sqlite3 *db, const char *path)
 {
 	bool empty;
-	int r = store_exec(db, "PRAGMA synchronous=OFF; PRAGMA page_size=4096;"
-			       "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;");
+	int r = store_exec(
+		db, "PRAGMA synchronous=OFF; PRAGMA page_size=4096;"
+		    "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;");
 
 	if (r == 0)
 		r = is_empty(db, &empty); /* another process may have been faster */
@@ -344,7 +352,8 @@ static int check_format(sqlite3 *db)
 static int load_secret(struct snap *s)
 {
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='secret'", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='secret'", -1, &st,
+	                            NULL);
 	int r = snap_errno(rc);
 
 	if (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW &&
@@ -359,8 +368,8 @@ static int load_secret(struct snap *s)
 static int prepare(struct snap *s)
 {
 	int rc = sqlite3_prepare_v3(s->db,
-				    "SELECT id, codec, size, sum, fps, data FROM pack WHERE id=?", -1,
-				    SQLITE_PREPARE_PERSISTENT, &s->get_pack, NULL);
+	                            "SELECT id, codec, size, sum, fps, data FROM pack WHERE id=?",
+	                            -1, SQLITE_PREPARE_PERSISTENT, &s->get_pack, NULL);
 
 	return snap_errno(rc);
 }
@@ -502,7 +511,7 @@ int snap_data_version(struct snap *s, uint64_t *ret)
 	(void)pthread_mutex_lock(&s->lock);
 	if (!s->get_version)
 		rc = sqlite3_prepare_v3(s->db, "PRAGMA data_version", -1, SQLITE_PREPARE_PERSISTENT,
-					&s->get_version, NULL);
+		                        &s->get_version, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(s->get_version);
 	if (rc == SQLITE_ROW)

@@ -40,11 +40,11 @@ static int compare_names(const struct snap_entry *a, const struct scan_entry *b)
 static int add_copied(struct making *m, const struct snap_entry *from)
 {
 	struct scan_entry e = { .name = from->name,
-				.name_len = from->name_len,
-				.type = from->type,
-				.problem = from->problem,
-				.error = from->error,
-				.meta = from->meta };
+		                .name_len = from->name_len,
+		                .type = from->type,
+		                .problem = from->problem,
+		                .error = from->error,
+		                .meta = from->meta };
 	struct node_kid kid = { from->kid, from->problem, from->error };
 	int r;
 

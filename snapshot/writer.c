@@ -13,18 +13,29 @@
 
 #include <zstd.h>
 
-enum { ZSTD_LEVEL = 1, CLOCK_TICK = 2 };
+enum {
+	ZSTD_LEVEL = 1,
+	CLOCK_TICK = 2
+};
 
-enum token_word { T_REF, T_FP0, T_FP1, T_FLAGS };
-enum token_flags { T_LISTABLE = 1, T_OWNER = 2 };
+enum token_word {
+	T_REF,
+	T_FP0,
+	T_FP1,
+	T_FLAGS
+};
+enum token_flags {
+	T_LISTABLE = 1,
+	T_OWNER = 2
+};
 
-struct state { /* of a directory between its listing() and its node() */
+struct state {            /* of a directory between its listing() and its node() */
 	uint8_t *listing; /* NULL if the previous listing is the same */
 	size_t listing_len;
 	uint64_t n_entries;
 	struct scan_meta meta;
 	bool single_owner; /* the entries right here are the directory's owner's */
-	bool same;	   /* as previous */
+	bool same;         /* as previous */
 	bool has_previous;
 	struct snap_node previous; /* pinned */
 	uint64_t *previous_kids;   /* if same: refs by index */
@@ -46,11 +57,11 @@ struct snap_writer {
 	size_t options_len;
 	int64_t root_id;
 	enum snap_mode mode;
-	uint64_t previous; /* root node to walk beside, 0 if none */
+	uint64_t previous;     /* root node to walk beside, 0 if none */
 	int64_t trusted_until; /* --quick: directories changed later than this are read */
 	struct scan_sink sink;
 	sqlite3_stmt *insert; /* s->lock */
-	_Atomic int error; /* the first -errno of a callback */
+	_Atomic int error;    /* the first -errno of a callback */
 	_Atomic uint64_t next_pack, nodes_written, listings_written;
 	pthread_mutex_t known_lock;
 	struct known *_Atomic known; /* set once, under known_lock */
@@ -101,7 +112,7 @@ static void builder_free(struct builder *b)
 /* -- listing() ------------------------------------------------------------------------------- */
 
 static int encode(struct builder *b, const struct scan_dirinfo *dir, struct scan_listing *l,
-		  struct state *st)
+                  struct state *st)
 {
 	struct listing_encoder enc;
 	struct scan_entry e;
@@ -155,8 +166,8 @@ static int decode_kids(struct state *st)
 }
 
 /* Find the directory in the previous snapshot and see whether its listing is still the same. */
-static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *dir, struct builder *b,
-			    struct state *st)
+static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *dir,
+                            struct builder *b, struct state *st)
 {
 	uint64_t ref = previous_ref(w, dir);
 	size_t old_len;
@@ -169,7 +180,8 @@ static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *di
 		return r;
 	st->has_previous = true;
 	old_len = (size_t)(st->previous.end - st->previous.kids_end);
-	st->same = old_len == b->scratch.len && memcmp(st->previous.kids_end, b->scratch.p, old_len) == 0;
+	st->same = old_len == b->scratch.len &&
+	           memcmp(st->previous.kids_end, b->scratch.p, old_len) == 0;
 	return st->same ? decode_kids(st) : 0;
 }
 
@@ -201,9 +213,9 @@ static int add_known(struct scan_listing *l, const struct snap_node *n)
 	snap_iter_init(&it, n);
 	while ((r = snap_iter_next(&it)) > 0) {
 		struct scan_entry e = { .name = it.e.name,
-					.name_len = it.e.name_len,
-					.type = it.e.type,
-					.meta = it.e.meta };
+			                .name_len = it.e.name_len,
+			                .type = it.e.type,
+			                .meta = it.e.meta };
 
 		if (it.e.type != SCAN_DIR) {
 			e.problem = it.e.problem;
@@ -231,7 +243,8 @@ static bool has_skipped(const struct snap_node *n)
 }
 
 /* What was not whole is read again. */
-static bool is_trusted(const struct snap_writer *w, const struct snap_node *n, const struct scan_meta *now)
+static bool is_trusted(const struct snap_writer *w, const struct snap_node *n,
+                       const struct scan_meta *now)
 {
 	const struct scan_totals *t = &n->totals;
 
@@ -239,7 +252,8 @@ static bool is_trusted(const struct snap_writer *w, const struct snap_node *n, c
 	       !(t->errors | t->vanished | t->changed) && !has_skipped(n);
 }
 
-static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l)
+static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
+                      struct scan_listing *l)
 {
 	struct snap_writer *w = ctx;
 	uint64_t ref = previous_ref(w, dir);
@@ -258,8 +272,8 @@ static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir
 	return note_error(w, r);
 }
 
-static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir, struct scan_listing *l,
-			void **ret)
+static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
+                        struct scan_listing *l, void **ret)
 {
 	struct snap_writer *w = ctx;
 	struct builder *b = builder_of(w, worker);
@@ -293,7 +307,8 @@ static int compress(struct builder *b, const void **data, size_t *len, int *code
 	b->packed.len = 0;
 	if (bytes_reserve(&b->packed, bound) < 0)
 		return -ENOMEM;
-	n = ZSTD_compressCCtx(b->zstd, b->packed.p, b->packed.cap, b->scratch.p, b->scratch.len, ZSTD_LEVEL);
+	n = ZSTD_compressCCtx(b->zstd, b->packed.p, b->packed.cap, b->scratch.p, b->scratch.len,
+	                      ZSTD_LEVEL);
 	if (ZSTD_isError(n) || n >= b->scratch.len)
 		return 0;
 	*data = b->packed.p;
@@ -314,7 +329,8 @@ static int assemble(struct builder *b)
 	return r == 0 ? bytes_add(&b->scratch, b->data.p, b->data.len) : r;
 }
 
-static int insert_pack(struct snap_writer *w, struct builder *b, const void *data, size_t len, int codec)
+static int insert_pack(struct snap_writer *w, struct builder *b, const void *data, size_t len,
+                       int codec)
 {
 	uint64_t sum = pack_sum(w->s->secret, b->id, b->fps.p, b->fps.len, data, len);
 	int rc;
@@ -413,14 +429,15 @@ static int get_known(struct snap_writer *w, struct known **ret)
 }
 
 static int append(struct snap_writer *w, struct builder *b, const struct snap_node *n,
-		  const struct node_key *key, const uint8_t *listing, size_t len)
+                  const struct node_key *key, const uint8_t *listing, size_t len)
 {
 	uint8_t head[VARINT_MAX];
 	size_t before = b->data.len;
 	int r = record_add(&b->data, n->ref, n, b->kids, listing, len);
 
 	if (r == 0)
-		r = bytes_add(&b->lens, head, (size_t)(varint_put(head, b->data.len - before) - head));
+		r = bytes_add(&b->lens, head,
+		              (size_t)(varint_put(head, b->data.len - before) - head));
 	if (r == 0)
 		r = bytes_add(&b->fps, key->fp.b, sizeof(key->fp.b));
 	if (r == 0)
@@ -435,7 +452,7 @@ static int append(struct snap_writer *w, struct builder *b, const struct snap_no
 
 /* Store the node unless its fingerprint is known; n->ref becomes its ref. */
 static int store_node(struct snap_writer *w, struct builder *b, struct snap_node *n,
-		      const struct node_key *key, const uint8_t *listing, size_t len)
+                      const struct node_key *key, const uint8_t *listing, size_t len)
 {
 	struct known *k;
 	uint32_t check = 0;
@@ -468,12 +485,13 @@ static int take_kids(struct builder *b, const struct scan_kid *kids, size_t n)
 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		b->kids[i] = (struct node_kid){ kids[i].problem ? 0 : kids[i].token.word[T_REF],
-						kids[i].problem, kids[i].error };
+			                        kids[i].problem, kids[i].error };
 	return r;
 }
 
 /* Unchanged kids come without a fingerprint: read it from where they are stored. */
-static int take_kid_fps(struct snap_writer *w, struct builder *b, const struct scan_kid *kids, size_t n)
+static int take_kid_fps(struct snap_writer *w, struct builder *b, const struct scan_kid *kids,
+                        size_t n)
 {
 	int r = base_reserve(&b->kid_fps, &b->fps_cap, n, sizeof(*b->kid_fps));
 
@@ -506,7 +524,7 @@ static bool kids_unchanged(const struct builder *b, const struct state *st, size
 }
 
 static void set_attributes(struct snap_node *n, const struct state *st, const struct scan_kid *kids,
-			   size_t n_kids)
+                           size_t n_kids)
 {
 	n->world_listable = (st->meta.mode & 05) == 05;
 	n->single_owner = st->single_owner;
@@ -520,8 +538,8 @@ static void set_attributes(struct snap_node *n, const struct state *st, const st
 	}
 }
 
-static int write_node(struct snap_writer *w, struct builder *b, struct state *st, struct snap_node *n,
-		      const struct scan_kid *kids, struct node_key *key)
+static int write_node(struct snap_writer *w, struct builder *b, struct state *st,
+                      struct snap_node *n, const struct scan_kid *kids, struct node_key *key)
 {
 	const uint8_t *listing = st->same ? st->previous.kids_end : st->listing;
 	size_t len = st->listing_len;
@@ -529,17 +547,18 @@ static int write_node(struct snap_writer *w, struct builder *b, struct state *st
 
 	b->scratch.len = 0;
 	if (r == 0)
-		r = bytes_reserve(&b->scratch, len + n->n_kids * sizeof(key->fp) + FINGERPRINT_TAIL);
+		r = bytes_reserve(&b->scratch,
+		                  len + n->n_kids * sizeof(key->fp) + FINGERPRINT_TAIL);
 	if (r < 0)
 		return r;
 	fingerprint_node(w->s->secret, &b->scratch, listing, len, b->kids, b->kid_fps, n->n_kids,
-			 &n->totals, &key->fp);
+	                 &n->totals, &key->fp);
 	key->check = record_check(&n->totals, len, n->n_kids);
 	return store_node(w, b, n, key, listing, len);
 }
 
 static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
-		     const struct scan_kid *kids, size_t n_kids, struct scan_token *ret)
+                     const struct scan_kid *kids, size_t n_kids, struct scan_token *ret)
 {
 	struct snap_writer *w = ctx;
 	struct state *st = state;
@@ -557,7 +576,7 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	ret->word[T_REF] = n.ref;
 	memcpy(&ret->word[T_FP0], key.fp.b, sizeof(key.fp.b));
 	ret->word[T_FLAGS] = (n.world_listable ? T_LISTABLE : 0) | (n.single_owner ? T_OWNER : 0) |
-			     (uint64_t)st->meta.uid << 32;
+	                     (uint64_t)st->meta.uid << 32;
 	state_free(w, st);
 	return note_error(w, r);
 }
@@ -573,14 +592,17 @@ static void sink_drop(void *ctx, void *state)
 static int first_free_pack(struct snap *s, uint64_t *ret)
 {
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='next_pack'", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='next_pack'", -1, &st,
+	                            NULL);
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(st);
 	if (rc == SQLITE_ROW)
 		*ret = (uint64_t)sqlite3_column_int64(st, 0);
 	(void)sqlite3_finalize(st);
-	return rc == SQLITE_ROW && *ret ? 0 : rc == SQLITE_ROW || rc == SQLITE_DONE ? -EUCLEAN : snap_errno(rc);
+	return rc == SQLITE_ROW && *ret                ? 0
+	       : rc == SQLITE_ROW || rc == SQLITE_DONE ? -EUCLEAN
+	                                               : snap_errno(rc);
 }
 
 static int store_next_pack(struct snap_writer *w)
@@ -590,7 +612,8 @@ static int store_next_pack(struct snap_writer *w)
 
 	if (atomic_load(&w->nodes_written) == 0)
 		return 0;
-	rc = sqlite3_prepare_v2(w->s->db, "UPDATE meta SET value=? WHERE key='next_pack'", -1, &st, NULL);
+	rc = sqlite3_prepare_v2(w->s->db, "UPDATE meta SET value=? WHERE key='next_pack'", -1, &st,
+	                        NULL);
 	if (rc == SQLITE_OK) {
 		(void)sqlite3_bind_int64(st, 1, (int64_t)atomic_load(&w->next_pack));
 		rc = sqlite3_step(st);
@@ -620,12 +643,14 @@ static int begin_locked(struct snap_writer *w)
 	if (w->mode == SNAP_QUICK)
 		w->sink.reuse = sink_reuse;
 	if (r == 0)
-		r = snap_errno(sqlite3_prepare_v3(s->db, "INSERT INTO pack VALUES (?, ?, ?, ?, ?, ?)", -1,
-						  SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
+		r = snap_errno(sqlite3_prepare_v3(s->db,
+		                                  "INSERT INTO pack VALUES (?, ?, ?, ?, ?, ?)", -1,
+		                                  SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
 	return r;
 }
 
-int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode, struct snap_writer **ret)
+int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode,
+                     struct snap_writer **ret)
 {
 	struct snap_writer *w = calloc(1, sizeof(*w));
 	int r = w ? store_begin_write(s) : -ENOMEM;
@@ -636,10 +661,9 @@ int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode, stru
 	}
 	w->s = s;
 	w->mode = mode;
-	w->sink = (struct scan_sink){ .ctx = w,
-				      .listing = sink_listing,
-				      .node = sink_node,
-				      .drop = sink_drop };
+	w->sink = (struct scan_sink){
+		.ctx = w, .listing = sink_listing, .node = sink_node, .drop = sink_drop
+	};
 	(void)pthread_mutex_init(&w->known_lock, NULL);
 	w->root = strdup(root);
 	(void)pthread_mutex_lock(&s->lock);
@@ -714,9 +738,9 @@ static int fill_info(struct snap_writer *w, const struct scan_report *report, st
 	i->root = strdup(w->root);
 	if (!i->root)
 		return -ENOMEM;
-	return report->token.word[T_FP0] | report->token.word[T_FP1] ?
-		       0 :
-		       snap_node_fingerprint(w->s, ref, &i->fingerprint);
+	return report->token.word[T_FP0] | report->token.word[T_FP1]
+	               ? 0
+	               : snap_node_fingerprint(w->s, ref, &i->fingerprint);
 }
 
 static int commit_locked(struct snap_writer *w, struct snap_info *i)
@@ -740,7 +764,8 @@ static int commit_locked(struct snap_writer *w, struct snap_info *i)
 	return 0;
 }
 
-int snap_write_commit(struct snap_writer *w, const struct scan_report *report, struct snap_info *ret)
+int snap_write_commit(struct snap_writer *w, const struct scan_report *report,
+                      struct snap_info *ret)
 {
 	struct snap_info info = { 0 };
 	int r = 0;

@@ -22,11 +22,13 @@ static int report(const struct snap *s, const struct snap_damage *d)
 		return EXIT_DONE;
 	}
 	(void)tool_fail(0, "index", snap_path(s), snap_strerror(-EUCLEAN));
-	(void)printf("%" PRIu64 " packs and %" PRIu64 " directories are damaged\n", d->bad_packs, d->bad_nodes);
+	(void)printf("%" PRIu64 " packs and %" PRIu64 " directories are damaged\n", d->bad_packs,
+	             d->bad_nodes);
 	for (size_t i = 0; i < d->n; i++)
 		(void)printf("damaged snapshot %" PRId64 "\n", d->ids[i]);
-	(void)puts("Snapshots not named here are whole. Scan the roots again with --cold into a new index\n"
-		   "(--index NEW) and keep this one for its history; or restore it from a backup.");
+	(void)puts(
+		"Snapshots not named here are whole. Scan the roots again with --cold into a new index\n"
+		"(--index NEW) and keep this one for its history; or restore it from a backup.");
 	return EXIT_FAILED;
 }
 
@@ -62,6 +64,7 @@ const struct command cmd_check = {
 	.name = "check",
 	.args = "[--index FILE]",
 	.help = "verify the index and name damaged snapshots",
-	.options = "  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n",
+	.options =
+		"  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n",
 	.run = run,
 };

@@ -37,8 +37,8 @@ static void print_json(const struct snap_change *c)
 	bool lossy = false;
 
 	(void)printf("{\"bytes\":%" PRId64 ",\"apparent\":%" PRId64 ",\"files\":%" PRId64
-		     ",\"entries\":%" PRId64 ",\"kind\":\"%s\",\"path\":",
-		     c->bytes, c->apparent, c->files, c->entries, kinds[c->kind]);
+	             ",\"entries\":%" PRId64 ",\"kind\":\"%s\",\"path\":",
+	             c->bytes, c->apparent, c->files, c->entries, kinds[c->kind]);
 	tool_json_string(stdout, c->path_len ? c->path : ".", &lossy);
 	if (lossy) {
 		(void)fputs(",\"path_hex\":\"", stdout);
@@ -71,7 +71,8 @@ static const char *find_root(const struct snap_list *l, const char *path)
 		const char *root = l->info[i]->root;
 		size_t len = strcmp(root, "/") == 0 ? 0 : strlen(root);
 
-		if (path && (strncmp(path, root, len) != 0 || (path[len] != '/' && path[len] != '\0')))
+		if (path &&
+		    (strncmp(path, root, len) != 0 || (path[len] != '/' && path[len] != '\0')))
 			continue;
 		if (!path && best && strcmp(best, root) != 0)
 			return NULL;
@@ -82,17 +83,18 @@ static const char *find_root(const struct snap_list *l, const char *path)
 }
 
 static int find_side(const struct snap_list *l, const char *root, const char *spec,
-		     const struct snap_info **ret)
+                     const struct snap_info **ret)
 {
 	size_t i;
 	int r = snap_select(l, root, spec, (int64_t)time(NULL), &i);
 
 	if (r == -EINVAL)
-		return tool_fail(EXIT_USAGE, "not a snapshot (an id, a UTC time, an age, prev, latest)", spec,
-				 NULL);
+		return tool_fail(EXIT_USAGE,
+		                 "not a snapshot (an id, a UTC time, an age, prev, latest)", spec,
+		                 NULL);
 	if (r < 0)
 		return tool_fail(EXIT_FAILED, "no snapshot matches", spec,
-				 "'disktracker list' shows what there is");
+		                 "'disktracker list' shows what there is");
 	*ret = l->info[i];
 	return EXIT_DONE;
 }
@@ -102,7 +104,8 @@ static bool is_id(const char *spec)
 	return *spec && spec[strspn(spec, "0123456789")] == '\0';
 }
 
-static int find_sides(const struct diff_args *a, const struct snap_list *l, char *path, struct sides *ret)
+static int find_sides(const struct diff_args *a, const struct snap_list *l, char *path,
+                      struct sides *ret)
 {
 	const char *root = find_root(l, path);
 	int status;
@@ -112,7 +115,8 @@ static int find_sides(const struct diff_args *a, const struct snap_list *l, char
 	if (path && !root)
 		return tool_fail(EXIT_FAILED, "no snapshot holds", path, NULL);
 	if (!root && !(is_id(a->a) && is_id(a->b)))
-		return tool_fail(EXIT_USAGE, "the index has several roots: name a PATH", NULL, NULL);
+		return tool_fail(EXIT_USAGE, "the index has several roots: name a PATH", NULL,
+		                 NULL);
 	status = find_side(l, root, a->a, &ret->a);
 	if (status == EXIT_DONE)
 		status = find_side(l, root, a->b, &ret->b);
@@ -212,11 +216,12 @@ const struct command cmd_diff = {
 	.name = "diff",
 	.args = "[--index FILE] [--json] [--top N] A B [PATH]",
 	.help = "show which directories explain the change between two snapshots",
-	.options = "  A, B              a snapshot: id, UTC time (2026-05-01, 2026-05-01T12:00:00Z), age (7d),\n"
-		   "                    prev, latest\n"
-		   "  PATH              only below this directory\n"
-		   "  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
-		   "  --top N           only the first N lines\n"
-		   "  --json            one JSON object per directory\n",
+	.options =
+		"  A, B              a snapshot: id, UTC time (2026-05-01, 2026-05-01T12:00:00Z), age (7d),\n"
+		"                    prev, latest\n"
+		"  PATH              only below this directory\n"
+		"  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
+		"  --top N           only the first N lines\n"
+		"  --json            one JSON object per directory\n",
 	.run = run,
 };

@@ -18,9 +18,10 @@ static int help_all(void)
 	(void)puts("usage: disktracker COMMAND [OPTION]...\n");
 	for (const struct command *const *c = tool_commands; *c; c++)
 		(void)printf("  %-8s %s\n", (*c)->name, (*c)->help);
-	(void)puts("\n'disktracker help COMMAND' says more; 'disktracker help files' lists what a mount shows.\n"
-		   "Exit status: 0 done and complete, 1 done but a part could not be read, 2 wrong usage,\n"
-		   "3 failed and nothing stored. The manual is disktracker(1).");
+	(void)puts(
+		"\n'disktracker help COMMAND' says more; 'disktracker help files' lists what a mount shows.\n"
+		"Exit status: 0 done and complete, 1 done but a part could not be read, 2 wrong usage,\n"
+		"3 failed and nothing stored. The manual is disktracker(1).");
 	return EXIT_DONE;
 }
 

@@ -11,7 +11,7 @@ static void print_json(const struct snap_info *i)
 	bool lossy = false;
 
 	(void)printf("{\"id\":%" PRId64 ",\"utc\":\"%s\",\"time\":%" PRId64 ",\"root\":", i->id,
-		     tool_utc(i->time, when), i->time);
+	             tool_utc(i->time, when), i->time);
 	tool_json_string(stdout, i->root, &lossy);
 	if (lossy) {
 		(void)fputs(",\"root_hex\":\"", stdout);
@@ -19,16 +19,20 @@ static void print_json(const struct snap_info *i)
 			(void)printf("%02x", (unsigned char)*c);
 		(void)fputc('"', stdout);
 	}
-	(void)printf(",\"bytes\":%" PRIu64 ",\"files\":%" PRIu64 ",\"complete\":%d,\"approximate\":%d}\n",
-		     i->totals.bytes, i->totals.files, i->complete, i->mode == SNAP_QUICK);
+	(void)printf(",\"bytes\":%" PRIu64 ",\"files\":%" PRIu64
+	             ",\"complete\":%d,\"approximate\":%d}\n",
+	             i->totals.bytes, i->totals.files, i->complete, i->mode == SNAP_QUICK);
 }
 
 static void print_line(const struct snap_info *i)
 {
 	char when[32];
 
-	(void)printf("%" PRId64 "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t", i->id, tool_utc(i->time, when),
-		     i->totals.bytes, i->totals.files, !i->complete ? "incomplete" : i->mode == SNAP_QUICK ? "approximate" : "complete");
+	(void)printf("%" PRId64 "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t", i->id,
+	             tool_utc(i->time, when), i->totals.bytes, i->totals.files,
+	             !i->complete            ? "incomplete"
+	             : i->mode == SNAP_QUICK ? "approximate"
+	                                     : "complete");
 	tool_put_escaped(stdout, i->root);
 	(void)putchar('\n');
 }
@@ -71,7 +75,8 @@ const struct command cmd_list = {
 	.name = "list",
 	.args = "[--index FILE] [--json]",
 	.help = "list the snapshots: id, UTC time, bytes, files, complete, root",
-	.options = "  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
-		   "  --json            one JSON object per snapshot\n",
+	.options =
+		"  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
+		"  --json            one JSON object per snapshot\n",
 	.run = run,
 };

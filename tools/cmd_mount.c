@@ -23,7 +23,8 @@ static int parse_size(const char *arg, size_t *ret)
 {
 	char *end;
 	unsigned long long n = strtoull(arg, &end, 10);
-	const char *units = "KMG", *unit = isalpha((unsigned char)*end) ? strchr(units, *end & ~0x20) : NULL;
+	const char *units = "KMG",
+		   *unit = isalpha((unsigned char)*end) ? strchr(units, *end & ~0x20) : NULL;
 
 	if (*arg < '0' || *arg > '9' || (*end && (!unit || end[1])) || n > 1 << 30)
 		return tool_fail(-1, "the option cache takes a size such as 64M, not", arg, NULL);
@@ -43,7 +44,8 @@ static bool is_listed(const char *word, const char *const *list)
 	for (; *list; list++) {
 		size_t len = strlen(*list);
 
-		if ((*list)[len - 1] == '*' ? strncmp(word, *list, len - 1) == 0 : strcmp(word, *list) == 0)
+		if ((*list)[len - 1] == '*' ? strncmp(word, *list, len - 1) == 0
+		                            : strcmp(word, *list) == 0)
 			return true;
 	}
 	return false;
@@ -54,8 +56,8 @@ static int pass_on(struct mount_args *a, const char *word)
 {
 	char *joined;
 
-	if (asprintf(&joined, "%s%s%s", a->fuse_options ? a->fuse_options : "", a->fuse_options ? "," : "",
-		     word) < 0)
+	if (asprintf(&joined, "%s%s%s", a->fuse_options ? a->fuse_options : "",
+	             a->fuse_options ? "," : "", word) < 0)
 		return tool_fail(-1, "mount", NULL, strerror(ENOMEM));
 	free(a->fuse_options);
 	a->fuse_options = joined;
@@ -64,13 +66,16 @@ static int pass_on(struct mount_args *a, const char *word)
 
 static int parse_word(struct mount_args *a, const char *word)
 {
-	static const char *const passed[] = { "ro", "default_permissions", "auto_unmount", "noexec", "max_read=*",
-					      "context=*",	     "debug",	     NULL };
+	static const char *const passed[] = { "ro",           "default_permissions",
+		                              "auto_unmount", "noexec",
+		                              "max_read=*",   "context=*",
+		                              "debug",        NULL };
 	/* What fstab and mount(8) say to themselves, and what the mount is anyhow. */
-	static const char *const ignored[] = { "rw",	    "auto",    "noauto", "nofail", "defaults",
-					       "user",	  "users",  "nouser",  "nosuid", "nodev",  "noatime",
-					       "_netdev", "x-*",    "comment=*", "dev",	 "suid",   "exec",
-					       "nodiratime", "relatime", NULL };
+	static const char *const ignored[] = { "rw",       "auto",       "noauto",   "nofail",
+		                               "defaults", "user",       "users",    "nouser",
+		                               "nosuid",   "nodev",      "noatime",  "_netdev",
+		                               "x-*",      "comment=*",  "dev",      "suid",
+		                               "exec",     "nodiratime", "relatime", NULL };
 
 	if (strcmp(word, "show_usage") == 0)
 		a->o.show_usage = true;
@@ -82,7 +87,7 @@ static int parse_word(struct mount_args *a, const char *word)
 		return parse_size(word + 6, &a->o.cache_bytes);
 	else if (strcmp(word, "allow_other") == 0 || strcmp(word, "allow_root") == 0)
 		return tool_fail(-1, "the option is refused", word,
-				 "other users would learn names that they may not list");
+		                 "other users would learn names that they may not list");
 	else if (is_listed(word, passed))
 		return pass_on(a, word);
 	else if (!*word || !is_listed(word, ignored))
@@ -151,7 +156,8 @@ static int resolve(struct mount_args *a)
 	int r = 0;
 
 	if (fs_clean_dead(a->o.mountpoint) < 0)
-		return tool_fail(-1, "mount", a->o.mountpoint, "a dead mount is in the way and cannot be removed");
+		return tool_fail(-1, "mount", a->o.mountpoint,
+		                 "a dead mount is in the way and cannot be removed");
 	a->mountpoint = realpath(a->o.mountpoint, NULL);
 	if (!a->mountpoint)
 		return tool_fail(-1, "mount", a->o.mountpoint, strerror(errno));
@@ -159,13 +165,15 @@ static int resolve(struct mount_args *a)
 	if (!a->o.index)
 		r = snap_default_path(&a->index);
 	if (r < 0)
-		return tool_fail(-1, "no place for an index: set HOME or name one with --index", NULL, NULL);
+		return tool_fail(-1, "no place for an index: set HOME or name one with --index",
+		                 NULL, NULL);
 	if (!a->index)
 		a->index = realpath(a->o.index, NULL);
 	if (!a->index)
 		return tool_fail(-1, "index", a->o.index,
-				 errno == ENOENT ? "does not exist; 'disktracker scan PATH' makes one" :
-						   strerror(errno));
+		                 errno == ENOENT
+		                         ? "does not exist; 'disktracker scan PATH' makes one"
+		                         : strerror(errno));
 	a->o.index = a->index;
 	a->o.fuse_options = a->fuse_options;
 	return resolve_root(a);
@@ -191,13 +199,14 @@ const struct command cmd_mount = {
 	.name = "mount",
 	.args = "[--index FILE] [--root PATH] [-f] [-o OPTIONS] MOUNTPOINT",
 	.help = "show the newest snapshots as files",
-	.options = "  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
-		   "  --root PATH       show this directory as the top\n"
-		   "  -f                stay in the foreground\n"
-		   "  -o show_usage     list .usage in every directory, not only at the top\n"
-		   "  -o xattr          answer user.disktracker.* and ceph.dir.* (slows ls -l down)\n"
-		   "  -o every=TIME     scan the roots again this often, at idle priority: 10m, 1h, 1d\n"
-		   "  -o ro             refuse even .telemetry/rescan\n"
-		   "  -o cache=SIZE     memory for directories, such as 64M (default 8M)\n",
+	.options =
+		"  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
+		"  --root PATH       show this directory as the top\n"
+		"  -f                stay in the foreground\n"
+		"  -o show_usage     list .usage in every directory, not only at the top\n"
+		"  -o xattr          answer user.disktracker.* and ceph.dir.* (slows ls -l down)\n"
+		"  -o every=TIME     scan the roots again this often, at idle priority: 10m, 1h, 1d\n"
+		"  -o ro             refuse even .telemetry/rescan\n"
+		"  -o cache=SIZE     memory for directories, such as 64M (default 8M)\n",
 	.run = run,
 };

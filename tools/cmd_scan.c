@@ -24,7 +24,7 @@ struct scan_args {
 	bool json, no_store, idle;
 	struct progress {
 		bool terminal; /* show a line */
-		int fd;	       /* write blocks of "key value" lines, -1: don't */
+		int fd;        /* write blocks of "key value" lines, -1: don't */
 	} progress;
 };
 
@@ -49,9 +49,10 @@ static void write_progress(int fd, const struct scan_progress *p)
 {
 	char block[5000];
 	int n = snprintf(block, sizeof(block),
-			 "entries %" PRIu64 "\ndirs %" PRIu64 "\nbytes %" PRIu64 "\nwall_ns %" PRIu64
-			 "\npath %s\n\n",
-			 p->stats.entries, p->stats.dirs, p->stats.bytes, p->stats.wall_ns, p->path);
+	                 "entries %" PRIu64 "\ndirs %" PRIu64 "\nbytes %" PRIu64
+	                 "\nwall_ns %" PRIu64 "\npath %s\n\n",
+	                 p->stats.entries, p->stats.dirs, p->stats.bytes, p->stats.wall_ns,
+	                 p->path);
 
 	if (n > 0 && write(fd, block, MIN((size_t)n, sizeof(block))) < 0)
 		interrupted = SIGPIPE; /* nobody is waiting for the result any more */
@@ -68,9 +69,10 @@ static bool show_progress(void *ctx, const struct scan_progress *p)
 		write_progress(to->fd, p);
 	if (!to->terminal)
 		return interrupted;
-	n = snprintf(line, sizeof(line), "%" PRIu64 " entries, %" PRIu64 " directories, %s, %.0f/s ",
-		     p->stats.entries, p->stats.dirs, tool_human(p->stats.bytes, size),
-		     seconds > 0 ? (double)p->stats.entries / seconds : 0);
+	n = snprintf(line, sizeof(line),
+	             "%" PRIu64 " entries, %" PRIu64 " directories, %s, %.0f/s ", p->stats.entries,
+	             p->stats.dirs, tool_human(p->stats.bytes, size),
+	             seconds > 0 ? (double)p->stats.entries / seconds : 0);
 	room = terminal_width() - n - 1;
 	(void)fprintf(stderr, "\r%s", line);
 	if (room > 8) {
@@ -115,8 +117,8 @@ static void print_problems(const struct scan_totals *t)
 	if (!(t->errors | t->vanished | t->changed | t->skipped))
 		return;
 	(void)printf("  %" PRIu64 " unreadable, %" PRIu64 " vanished, %" PRIu64 " changed, %" PRIu64
-		     " skipped\n",
-		     t->errors, t->vanished, t->changed, t->skipped);
+	             " skipped\n",
+	             t->errors, t->vanished, t->changed, t->skipped);
 }
 
 static void print_summary(const struct snap_info *i)
@@ -126,19 +128,23 @@ static void print_summary(const struct snap_info *i)
 
 	tool_put_escaped(stdout, i->root);
 	(void)printf(": %s on disk%s, %s apparent\n", tool_human(t->bytes, bytes),
-		     i->mode == SNAP_QUICK ? " approximately" : i->complete ? "" : " at least", tool_human(t->apparent, apparent));
-	(void)printf("  %" PRIu64 " entries: %" PRIu64 " files, %" PRIu64 " directories\n", t->entries,
-		     t->files, t->dirs);
+	             i->mode == SNAP_QUICK ? " approximately"
+	             : i->complete         ? ""
+	                                   : " at least",
+	             tool_human(t->apparent, apparent));
+	(void)printf("  %" PRIu64 " entries: %" PRIu64 " files, %" PRIu64 " directories\n",
+	             t->entries, t->files, t->dirs);
 	print_problems(t);
-	(void)printf("  %.2f s with %" PRIu64 " readers, %" PRIu64 " system calls, %.1f MB memory\n",
-		     (double)i->stats.wall_ns / 1e9, i->stats.readers,
-		     i->stats.openat + i->stats.statx + i->stats.getdents64,
-		     (double)i->stats.peak_rss_kb / 1024);
+	(void)printf("  %.2f s with %" PRIu64 " readers, %" PRIu64
+	             " system calls, %.1f MB memory\n",
+	             (double)i->stats.wall_ns / 1e9, i->stats.readers,
+	             i->stats.openat + i->stats.statx + i->stats.getdents64,
+	             (double)i->stats.peak_rss_kb / 1024);
 	(void)printf("  storage %s: %s\n  %s\n", i->stats.storage, i->stats.storage_evidence,
-		     i->stats.readers_log);
+	             i->stats.readers_log);
 	if (i->id)
-		(void)printf("  snapshot %" PRId64 ": %" PRIu64 " directories written, index %s\n", i->id,
-			     i->nodes_written, tool_human(i->index_bytes, index));
+		(void)printf("  snapshot %" PRId64 ": %" PRIu64 " directories written, index %s\n",
+		             i->id, i->nodes_written, tool_human(i->index_bytes, index));
 }
 
 static int report(const struct scan_args *a, const struct snap_info *i)
@@ -167,7 +173,8 @@ static int scan_failed(const char *path, int error)
 
 static int store_failed(const struct snap *s, int error)
 {
-	return tool_fail(EXIT_FAILED, "nothing was stored; index", snap_path(s), snap_strerror(error));
+	return tool_fail(EXIT_FAILED, "nothing was stored; index", snap_path(s),
+	                 snap_strerror(error));
 }
 
 /* Wait while another scan writes to the index: two timers may meet. */
@@ -179,7 +186,8 @@ static int begin(struct snap *s, const char *root, enum snap_mode mode, struct s
 
 	while ((r = snap_write_begin(s, root, mode, ret)) == -EBUSY && !interrupted) {
 		if (!said)
-			(void)tool_fail(0, "waiting: another scan is writing to the index", snap_path(s), NULL);
+			(void)tool_fail(0, "waiting: another scan is writing to the index",
+			                snap_path(s), NULL);
 		said = true;
 		(void)nanosleep(&pause, NULL);
 	}
@@ -231,7 +239,8 @@ static int remember_options(const struct scan_args *a, struct snap_writer *w)
 	return r;
 }
 
-static int scan_and_store(const struct scan_args *a, struct snap *s, const char *path, const char *root)
+static int scan_and_store(const struct scan_args *a, struct snap *s, const char *path,
+                          const char *root)
 {
 	struct snap_writer *w;
 	struct snap_info info;
@@ -298,7 +307,20 @@ static int scan_roots(const struct scan_args *a, char **paths)
 
 /* -- arguments ------------------------------------------------------------------------------- */
 
-enum { O_INDEX = 256, O_THREADS, O_COLD, O_QUICK, O_ORDER, O_IDLE, O_PROGRESS, O_EXCLUDE, O_CACHES, O_CROSS, O_JSON, O_NO_STORE };
+enum {
+	O_INDEX = 256,
+	O_THREADS,
+	O_COLD,
+	O_QUICK,
+	O_ORDER,
+	O_IDLE,
+	O_PROGRESS,
+	O_EXCLUDE,
+	O_CACHES,
+	O_CROSS,
+	O_JSON,
+	O_NO_STORE
+};
 
 static const struct option long_options[] = {
 	{ "index", required_argument, NULL, O_INDEX },
@@ -352,7 +374,8 @@ static int parse_order(const char *arg, enum scan_order *ret)
 static int parse_exclude(struct scan_args *a, char *arg)
 {
 	if (strchr(arg, '/') || !*arg)
-		return tool_fail(-1, "--exclude takes a pattern for names, without a slash, not", arg, NULL);
+		return tool_fail(-1, "--exclude takes a pattern for names, without a slash, not",
+		                 arg, NULL);
 	a->options.exclude[a->n_exclude++] = arg;
 	return 0;
 }
@@ -418,14 +441,14 @@ static int run(int argc, char **argv)
 {
 	AUTO(base_free) char **exclude = calloc((size_t)argc + 1, sizeof(*exclude));
 	struct scan_args a = { .mode = SNAP_WARM,
-			       .progress = { .terminal = isatty(STDERR_FILENO), .fd = -1 } };
+		               .progress = { .terminal = isatty(STDERR_FILENO), .fd = -1 } };
 	int option;
 
 	if (!exclude)
 		return tool_fail(EXIT_FAILED, "scan", NULL, strerror(ENOMEM));
 	a.options = (struct scan_options){ .exclude = exclude,
-					   .progress = show_progress,
-					   .progress_ctx = &a.progress };
+		                           .progress = show_progress,
+		                           .progress_ctx = &a.progress };
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		if (parse_option(&a, option) < 0)
 			return tool_usage(&cmd_scan);
@@ -443,18 +466,19 @@ const struct command cmd_scan = {
 		"                        [--exclude GLOB]... [--exclude-caches] [--cross-mounts] [--idle]\n"
 		"                        [--json] [--no-store] PATH...",
 	.help = "read trees and store a snapshot of each",
-	.options = "  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
-		   "  --threads N       readers, 1 to 256 (default: chosen by the storage, and changed while scanning)\n"
-		   "  --order ORDER     inode, directory, or auto: by inode on rotational disks\n"
-		   "  --cold            do not compare with the previous snapshot\n"
-		   "  --quick           read only directories whose time of modification changed; what grew in\n"
-		   "                    place is missed, so the snapshot is marked approximate\n"
-		   "  --exclude GLOB    leave out entries with such a name; may be repeated\n"
-		   "  --exclude-caches  leave out the contents of directories with a CACHEDIR.TAG\n"
-		   "  --cross-mounts    also read other file systems mounted below PATH\n"
-		   "  --idle            at the lowest CPU and I/O priority\n"
-		   "  --progress-fd FD  write blocks of \"key value\" lines to FD while scanning\n"
-		   "  --json            one JSON object per PATH on standard output\n"
-		   "  --no-store        only count\n",
+	.options =
+		"  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
+		"  --threads N       readers, 1 to 256 (default: chosen by the storage, and changed while scanning)\n"
+		"  --order ORDER     inode, directory, or auto: by inode on rotational disks\n"
+		"  --cold            do not compare with the previous snapshot\n"
+		"  --quick           read only directories whose time of modification changed; what grew in\n"
+		"                    place is missed, so the snapshot is marked approximate\n"
+		"  --exclude GLOB    leave out entries with such a name; may be repeated\n"
+		"  --exclude-caches  leave out the contents of directories with a CACHEDIR.TAG\n"
+		"  --cross-mounts    also read other file systems mounted below PATH\n"
+		"  --idle            at the lowest CPU and I/O priority\n"
+		"  --progress-fd FD  write blocks of \"key value\" lines to FD while scanning\n"
+		"  --json            one JSON object per PATH on standard output\n"
+		"  --no-store        only count\n",
 	.run = run,
 };

@@ -29,6 +29,13 @@ PACKAGES_TEST=(
 	cmd:getfattr=attr
 	cmd:rsync=rsync
 	cmd:ncdu=ncdu
+	cmd:busybox=busybox
+	cmd:jq=jq
+	cmd:curl=curl
+	cmd:mkfs.ext4=e2fsprogs
+	cmd:mkfs.xfs=xfsprogs
+	cmd:mkfs.btrfs=btrfs-progs
+	cmd:findmnt=util-linux
 )
 
 # package_present PROBE

@@ -22,8 +22,8 @@ int tool_fail(int status, const char *what, const char *path, const char *reason
 
 int tool_usage(const struct command *c)
 {
-	(void)fprintf(stderr, "usage: disktracker %s %s\nTry 'disktracker help %s'.\n", c->name, c->args,
-		      c->name);
+	(void)fprintf(stderr, "usage: disktracker %s %s\nTry 'disktracker help %s'.\n", c->name,
+	              c->args, c->name);
 	return EXIT_USAGE;
 }
 
@@ -37,10 +37,12 @@ int tool_open_index(const char *named, unsigned flags, struct snap **ret)
 	else
 		r = snap_default_path(&path);
 	if (r < 0 || !path)
-		return tool_fail(-1, "no place for an index: set HOME or name one with --index", NULL, NULL);
+		return tool_fail(-1, "no place for an index: set HOME or name one with --index",
+		                 NULL, NULL);
 	r = snap_open(path, flags, ret);
 	if (r == -ENOENT && !(flags & SNAP_WRITE))
-		return tool_fail(-1, "index", path, "does not exist; 'disktracker scan PATH' makes one");
+		return tool_fail(-1, "index", path,
+		                 "does not exist; 'disktracker scan PATH' makes one");
 	if (r < 0)
 		return tool_fail(-1, "index", path, snap_strerror(r));
 	return 0;
