@@ -474,8 +474,7 @@ static void what_prune_keeps_reads_as_before(void **state)
 	assert_int_equal(snap_list_get(s, &now), 0);
 	assert_int_equal(now.n, 4);
 	for (size_t i = 0; i < now.n; i++)
-		assert_true(
-			reads_the_same(s, now.info[i], was.info[20 + i], &dirs[20 + i]));
+		assert_true(reads_the_same(s, now.info[i], was.info[20 + i], &dirs[20 + i]));
 	snap_list_done(&now);
 	assert_sound(f->index);
 	/* Nothing is left that no snapshot needs, and nothing needed twice: pruning again changes nothing. */
@@ -546,20 +545,13 @@ struct damage {
 };
 
 static const struct damage damages[] = {
-	{ "data", "pack", true },
-	{ "data", "pack", true },
-	{ "data", "pack", true },
-	{ "fps", "pack", true },
-	{ "fps", "pack", true },
-	{ "sum", "pack", false },
-	{ "size", "pack", false },
-	{ "codec", "pack", false },
-	{ "fp", "snapshot", true },
-	{ "node", "snapshot", false },
-	{ "bytes", "snapshot", false },
-	{ "files", "snapshot", false },
-	{ "apparent", "snapshot", false },
-	{ "errors", "snapshot", false },
+	{ "data", "pack", true },          { "data", "pack", true },
+	{ "data", "pack", true },          { "fps", "pack", true },
+	{ "fps", "pack", true },           { "sum", "pack", false },
+	{ "size", "pack", false },         { "codec", "pack", false },
+	{ "fp", "snapshot", true },        { "node", "snapshot", false },
+	{ "bytes", "snapshot", false },    { "files", "snapshot", false },
+	{ "apparent", "snapshot", false }, { "errors", "snapshot", false },
 	{ "root", "snapshot", false },
 };
 
@@ -572,9 +564,10 @@ static void do_damage(const char *index, const struct damage *d, uint64_t *rando
 	int64_t id;
 
 	assert_int_equal(sqlite3_open(index, &db), SQLITE_OK);
-	(void)snprintf(sql, sizeof(sql),
-	               "SELECT id, %s FROM %s ORDER BY id LIMIT 1 OFFSET %lu %% (SELECT count(*) FROM %s)",
-	               d->column, d->table, tree_draw(random) % 1000, d->table);
+	(void)snprintf(
+		sql, sizeof(sql),
+		"SELECT id, %s FROM %s ORDER BY id LIMIT 1 OFFSET %lu %% (SELECT count(*) FROM %s)",
+		d->column, d->table, tree_draw(random) % 1000, d->table);
 	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
 	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
 	id = sqlite3_column_int64(st, 0);
@@ -633,8 +626,8 @@ static void assert_check_is_right(const char *index, const char *what, const str
 			if (now.info[k]->id == was->info[i]->id)
 				same = reads_the_same(s, now.info[k], was->info[i], &dirs[i]);
 		if (!same && !named && d.bad_packs == 0)
-			fail_msg("%s: snapshot %ld reads otherwise, and check says it is whole", what,
-			         was->info[i]->id);
+			fail_msg("%s: snapshot %ld reads otherwise, and check says it is whole",
+			         what, was->info[i]->id);
 		if (same && named)
 			fail_msg("%s: snapshot %ld reads as before, and check calls it damaged",
 			         what, was->info[i]->id);

@@ -65,6 +65,7 @@ class Moment:
                 if stat.S_ISDIR(entries[name][0]):
                     todo.append(path + b"/" + name if path else name)
         self.sums, self.looks = {}, {}
+        self.plain = {}  # without files that have several names
         self.work_out()
 
     @staticmethod
@@ -115,8 +116,6 @@ class Moment:
             for name, a in self.dirs[path].items():
                 look.append((name, self.looks[self.join(path, name)] if stat.S_ISDIR(a[0]) else stored(a)))
             self.looks[path] = hash(repr(look))
-
-    plain = property(lambda self: self.__dict__.setdefault("_plain", {}))
 
     def total(self, path):
         return self.sums.get(path, NOTHING)
