@@ -333,6 +333,23 @@ static int create_index(sqlite3 *db, const char *path)
 	return r == 0 ? sync_file(path) : r;
 }
 
+/* Changing the journal does not wait for others (sqlite3_busy_handler), so several at once take turns. */
+static int create_or_wait(sqlite3 *db, const char *path)
+{
+	const struct timespec pause = { 0, 20000000 };
+	bool empty = true;
+	int r = -EBUSY;
+
+	for (int i = 0; r == -EBUSY && i < BUSY_MS / 20; i++) {
+		if (i > 0)
+			(void)nanosleep(&pause, NULL);
+		r = is_empty(db, &empty);
+		if (r == 0 && empty)
+			r = create_index(db, path);
+	}
+	return r;
+}
+
 static int check_format(sqlite3 *db)
 {
 	int64_t id = 0, version = 0;
@@ -392,7 +409,7 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 	if (r == 0)
 		r = is_empty(s->db, &empty);
 	if (r == 0 && empty)
-		r = flags & SNAP_WRITE ? create_index(s->db, path) : -EMEDIUMTYPE;
+		r = flags & SNAP_WRITE ? create_or_wait(s->db, path) : -EMEDIUMTYPE;
 	if (r == 0)
 		r = check_format(s->db);
 	if (r == 0)

@@ -9,12 +9,9 @@
  *
  * Workers share the table of known fingerprints and, a few times a second, the connection.
  */
-#include "snapshot/internal.h"
-
-#include <zstd.h>
+#include "snapshot/writer.h"
 
 enum {
-	ZSTD_LEVEL = 1,
 	CLOCK_TICK = 2
 };
 
@@ -41,33 +38,6 @@ struct state {            /* of a directory between its listing() and its node()
 	uint64_t *previous_kids;   /* if same: refs by index */
 };
 
-struct builder { /* a worker's pack in the making */
-	uint64_t id;
-	struct bytes data, lens, fps, scratch, packed;
-	struct node_kid *kids;
-	struct snap_fingerprint *kid_fps;
-	size_t kids_cap, fps_cap;
-	size_t n;
-	ZSTD_CCtx *zstd;
-};
-
-struct snap_writer {
-	struct snap *s;
-	char *root, *options;
-	size_t options_len;
-	int64_t root_id;
-	enum snap_mode mode;
-	uint64_t previous;     /* root node to walk beside, 0 if none */
-	int64_t trusted_until; /* --quick: directories changed later than this are read */
-	struct scan_sink sink;
-	sqlite3_stmt *insert; /* s->lock */
-	_Atomic int error;    /* the first -errno of a callback */
-	_Atomic uint64_t next_pack, nodes_written, listings_written;
-	pthread_mutex_t known_lock;
-	struct known *_Atomic known; /* set once, under known_lock */
-	struct builder *_Atomic builder[SCAN_THREADS_MAX];
-};
-
 static void state_free(struct snap_writer *w, struct state *st)
 {
 	if (!st)
@@ -77,36 +47,6 @@ static void state_free(struct snap_writer *w, struct state *st)
 	free(st->previous_kids);
 	free(st->listing);
 	free(st);
-}
-
-static struct builder *builder_of(struct snap_writer *w, unsigned worker)
-{
-	struct builder *b = atomic_load_explicit(&w->builder[worker], memory_order_relaxed);
-
-	if (b)
-		return b;
-	b = calloc(1, sizeof(*b));
-	if (!b)
-		return NULL;
-	b->zstd = ZSTD_createCCtx();
-	b->id = atomic_fetch_add(&w->next_pack, 1);
-	atomic_store(&w->builder[worker], b);
-	return b;
-}
-
-static void builder_free(struct builder *b)
-{
-	if (!b)
-		return;
-	(void)ZSTD_freeCCtx(b->zstd);
-	free(b->data.p);
-	free(b->lens.p);
-	free(b->fps.p);
-	free(b->scratch.p);
-	free(b->packed.p);
-	free(b->kids);
-	free(b->kid_fps);
-	free(b);
 }
 
 /* -- listing() ------------------------------------------------------------------------------- */
@@ -293,162 +233,7 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 	return 0;
 }
 
-/* -- packs ----------------------------------------------------------------------------------- */
-
-static int compress(struct builder *b, const void **data, size_t *len, int *codec)
-{
-	size_t bound = ZSTD_compressBound(b->scratch.len), n;
-
-	*data = b->scratch.p;
-	*len = b->scratch.len;
-	*codec = CODEC_RAW;
-	if (!b->zstd)
-		return 0;
-	b->packed.len = 0;
-	if (bytes_reserve(&b->packed, bound) < 0)
-		return -ENOMEM;
-	n = ZSTD_compressCCtx(b->zstd, b->packed.p, b->packed.cap, b->scratch.p, b->scratch.len,
-	                      ZSTD_LEVEL);
-	if (ZSTD_isError(n) || n >= b->scratch.len)
-		return 0;
-	*data = b->packed.p;
-	*len = n;
-	*codec = CODEC_ZSTD;
-	return 0;
-}
-
-static int assemble(struct builder *b)
-{
-	uint8_t head[VARINT_MAX];
-	int r;
-
-	b->scratch.len = 0;
-	r = bytes_add(&b->scratch, head, (size_t)(varint_put(head, b->n) - head));
-	if (r == 0)
-		r = bytes_add(&b->scratch, b->lens.p, b->lens.len);
-	return r == 0 ? bytes_add(&b->scratch, b->data.p, b->data.len) : r;
-}
-
-static int insert_pack(struct snap_writer *w, struct builder *b, const void *data, size_t len,
-                       int codec)
-{
-	uint64_t sum = pack_sum(w->s->secret, b->id, b->fps.p, b->fps.len, data, len);
-	int rc;
-
-	(void)pthread_mutex_lock(&w->s->lock);
-	if (sqlite3_get_autocommit(w->s->db)) { /* another worker's failure has rolled all back */
-		(void)pthread_mutex_unlock(&w->s->lock);
-		return -EIO;
-	}
-	(void)sqlite3_bind_int64(w->insert, 1, (int64_t)b->id);
-	(void)sqlite3_bind_int(w->insert, 2, codec);
-	(void)sqlite3_bind_int64(w->insert, 3, (int64_t)b->scratch.len);
-	(void)sqlite3_bind_int64(w->insert, 4, (int64_t)sum);
-	(void)sqlite3_bind_blob64(w->insert, 5, b->fps.p, b->fps.len, SQLITE_STATIC);
-	(void)sqlite3_bind_blob64(w->insert, 6, data, len, SQLITE_STATIC);
-	rc = sqlite3_step(w->insert);
-	(void)sqlite3_reset(w->insert);
-	(void)sqlite3_clear_bindings(w->insert);
-	(void)pthread_mutex_unlock(&w->s->lock);
-	return snap_errno(rc);
-}
-
-static int flush_pack(struct snap_writer *w, struct builder *b)
-{
-	const void *data;
-	size_t len;
-	int codec, r;
-
-	if (b->n == 0)
-		return 0;
-	r = assemble(b);
-	if (r == 0)
-		r = compress(b, &data, &len, &codec);
-	if (r == 0)
-		r = insert_pack(w, b, data, len, codec);
-	b->data.len = b->lens.len = b->fps.len = 0;
-	b->n = 0;
-	b->id = atomic_fetch_add(&w->next_pack, 1);
-	return r;
-}
-
 /* -- node() ---------------------------------------------------------------------------------- */
-
-static int load_known(struct snap_writer *w, struct known *k)
-{
-	static const uint8_t empty[FP_STORED];
-	sqlite3_stmt *st;
-	int rc, r = 0;
-
-	(void)pthread_mutex_lock(&w->s->lock);
-	rc = sqlite3_prepare_v2(w->s->db, "SELECT id, fps FROM pack", -1, &st, NULL);
-	while (r == 0 && snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		uint64_t id = (uint64_t)sqlite3_column_int64(st, 0);
-		const uint8_t *p = sqlite3_column_blob(st, 1);
-		size_t n = (size_t)sqlite3_column_bytes(st, 1) / FP_STORED;
-
-		for (size_t i = 0; r == 0 && i < n; i++, p += FP_STORED) {
-			struct node_key key;
-
-			memcpy(key.fp.b, p, sizeof(key.fp.b));
-			memcpy(&key.check, p + sizeof(key.fp.b), sizeof(key.check));
-			if (memcmp(p, empty, sizeof(empty)) == 0) /* a slot that prune emptied */
-				continue;
-			r = known_add(k, &key, id << REF_SLOT_BITS | i);
-		}
-	}
-	(void)sqlite3_finalize(st);
-	(void)pthread_mutex_unlock(&w->s->lock);
-	return r ? r : snap_errno(rc);
-}
-
-/* The table of known fingerprints is only filled once something new has to be stored. */
-static int get_known(struct snap_writer *w, struct known **ret)
-{
-	struct known *k = atomic_load(&w->known);
-	int r = 0;
-
-	if (k) {
-		*ret = k;
-		return 0;
-	}
-	(void)pthread_mutex_lock(&w->known_lock);
-	k = atomic_load(&w->known);
-	if (!k) {
-		k = known_new();
-		r = k ? load_known(w, k) : -ENOMEM;
-		if (r < 0) {
-			known_free(k);
-			k = NULL;
-		}
-		atomic_store(&w->known, k);
-	}
-	(void)pthread_mutex_unlock(&w->known_lock);
-	*ret = k;
-	return r;
-}
-
-static int append(struct snap_writer *w, struct builder *b, const struct snap_node *n,
-                  const struct node_key *key, const uint8_t *listing, size_t len)
-{
-	uint8_t head[VARINT_MAX];
-	size_t before = b->data.len;
-	int r = record_add(&b->data, n->ref, n, b->kids, listing, len);
-
-	if (r == 0)
-		r = bytes_add(&b->lens, head,
-		              (size_t)(varint_put(head, b->data.len - before) - head));
-	if (r == 0)
-		r = bytes_add(&b->fps, key->fp.b, sizeof(key->fp.b));
-	if (r == 0)
-		r = bytes_add(&b->fps, &key->check, sizeof(key->check));
-	if (r < 0)
-		return r;
-	b->n++;
-	atomic_fetch_add_explicit(&w->nodes_written, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&w->listings_written, 1, memory_order_relaxed);
-	return 0;
-}
 
 /* Store the node unless its fingerprint is known; n->ref becomes its ref. */
 static int store_node(struct snap_writer *w, struct builder *b, struct snap_node *n,
@@ -456,12 +241,12 @@ static int store_node(struct snap_writer *w, struct builder *b, struct snap_node
 {
 	struct known *k;
 	uint32_t check = 0;
-	int r = get_known(w, &k);
+	int r = builder_known(w, &k);
 
 	if (r < 0)
 		return r;
-	if (b->n == PACK_SLOTS_MAX || b->data.len >= PACK_TARGET) {
-		r = flush_pack(w, b);
+	if (builder_is_full(b)) {
+		r = builder_flush(w, b);
 		if (r < 0)
 			return r;
 	}
@@ -471,7 +256,7 @@ static int store_node(struct snap_writer *w, struct builder *b, struct snap_node
 		r = check == key->check ? 0 : -EUCLEAN;
 	} else {
 		n->ref = b->id << REF_SLOT_BITS | b->n;
-		r = append(w, b, n, key, listing, len);
+		r = builder_append(w, b, n, key, listing, len);
 		if (r == 0)
 			r = known_add(k, key, n->ref);
 	}
@@ -774,7 +559,7 @@ int snap_write_commit(struct snap_writer *w, const struct scan_report *report,
 		struct builder *b = atomic_load(&w->builder[i]);
 
 		if (b)
-			r = flush_pack(w, b);
+			r = builder_flush(w, b);
 	}
 	if (r == 0)
 		r = fill_info(w, report, &info);

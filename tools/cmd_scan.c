@@ -429,7 +429,8 @@ static void be_idle(void)
 
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal };
+	/* Once is a request; the second time ends a scan that hangs on a dead file system. */
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
 
 	(void)sigemptyset(&sa.sa_mask);
 	(void)sigaction(SIGINT, &sa, NULL);
