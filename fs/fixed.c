@@ -59,7 +59,7 @@ static int join_then(struct fs *fs, struct gen *g, int64_t id, const char *path,
 		if (snap_select_before(&g->all, g->list.info[i]->root, INT64_MAX, id + 1, &at) == 0)
 			refs[i] = g->all.info[at]->ref;
 	(void)pthread_mutex_lock(&g->lock);
-	r = view_join(&fs->view, g, refs, ret);
+	r = join_refs(&fs->view, g, refs, ret);
 	(void)pthread_mutex_unlock(&g->lock);
 	return r < 0 ? r : snap_path_ref(fs->s, *ret, below ? below : "", ret);
 }

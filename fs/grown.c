@@ -136,19 +136,13 @@ static int make_node(struct merger *m, const struct frame *f, uint64_t *ret)
 		.refs = f->refs,
 		.n = f->n,
 	};
-	uint64_t *grown_list;
 	int r;
 
 	v.meta.blocks = 0;
 	r = snap_virtual_add(m->v->s, &v, ret);
 	if (r < 0)
 		return r;
-	grown_list = realloc(m->g->virtuals, (m->g->n_virtuals + 1) * sizeof(*grown_list));
-	if (!grown_list)
-		return -ENOMEM;
-	m->g->virtuals = grown_list;
-	m->g->virtuals[m->g->n_virtuals++] = *ret;
-	return 0;
+	return join_keep(m->g, *ret);
 }
 
 static int close_frame(struct merger *m, uint64_t *ret)
@@ -225,7 +219,7 @@ int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret)
 			r = merge(v, g, then->ref, now->ref, &refs[i]);
 	}
 	if (r == 0)
-		r = view_join(v, g, refs, ret);
+		r = join_refs(v, g, refs, ret);
 	if (r == 0)
 		g->growth[window] = *ret;
 	free(refs);

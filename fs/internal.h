@@ -3,6 +3,7 @@
  * internal - what the files of fs/ share. Nothing outside includes this.
  *
  *     view.c         generations: which snapshots are shown now; path -> node
+ *     join.c         several roots as one tree
  *     rows.c         the directories the kernel knows, by number
  *     names.c        real names that give way to virtual ones
  *     usage_files.c  the table of virtual files; render_*.c and past.c make their text with text.c,
@@ -172,8 +173,6 @@ int view_ref(struct view *v, const struct gen *g, uint32_t row, uint64_t *ret);
 int view_path(struct view *v, const struct gen *g, uint32_t row, struct text *ret);
 /* The snapshot a row belongs to, NULL on the way to the roots. */
 const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint32_t row);
-/* Join other nodes of the roots into one tree, one per root of g->list; call with g->lock. */
-int view_join(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret);
 int64_t view_asof(struct view *v, const struct gen *g, uint32_t row);
 /* The last snapshot that counts for the row: the one of .usage/at/ID that it is in, or INT64_MAX. */
 int64_t view_until(struct view *v, uint32_t row);
@@ -182,6 +181,19 @@ uint64_t ino_child(uint64_t parent, const char *name, size_t len);
 uint64_t ino_of_path(struct snap *s, const char *path);
 uint64_t ino_link(uint64_t root_ino, uint64_t ino);
 uint64_t ino_virtual(uint64_t dir, uint8_t virt);
+
+/* -- join.c -- */
+/* In the order that the others need: a directory's roots together, an outer one before an inner one. */
+void join_sort(struct snap_list *l);
+/* Make g->top_ref from the newest snapshots in g->list. */
+int join_newest(struct view *v, struct gen *g);
+/*
+ * Join other nodes of the roots in the same way, one per root of g->list, 0: none: the trees of growth, or
+ * of an earlier moment. Call with g->lock.
+ */
+int join_refs(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret);
+/* Let a node that lives in memory go when g goes. */
+int join_keep(struct gen *g, uint64_t ref);
 
 /* -- usage_files.c -- */
 struct usage_dir { /* what a renderer may know */
