@@ -31,17 +31,44 @@ static void line(struct text *out, const char *key, uint64_t v)
 	text_printf(out, "%s %" PRIu64 "\n", key, v);
 }
 
-/* Of the snapshot taken last, whichever root it is of. */
-static void render_scan(struct fs *fs, struct text *out)
+/* The snapshot taken last, whichever root it is of. */
+static const struct snap_info *last_snapshot(const struct gen *g)
 {
 	static const struct snap_info none;
 	const struct snap_info *last = &none;
-	struct gen *g = view_now(&fs->view);
 
 	for (size_t i = 0; i < g->list.n; i++)
 		if (g->list.info[i]->id > last->id)
 			last = g->list.info[i];
-	snap_info_fields(last, emit_line, out);
+	return last;
+}
+
+static void render_scan(struct fs *fs, struct text *out)
+{
+	struct gen *g = view_now(&fs->view);
+
+	snap_info_fields(last_snapshot(g), emit_line, out);
+	gen_put(&fs->view, g);
+}
+
+/* How the newest scan read what it read: the part of its fields that is about the disk. */
+static void emit_storage(void *ctx, const char *key, const char *value, bool text)
+{
+	static const char *const keys[] = { "root",       "storage",        "storage_evidence",
+		                            "readers",    "steals",         "readers_changes",
+		                            "by_inode",   "cached_percent", "blocked_ns",
+		                            "readers_log" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (strcmp(keys[i], key) == 0)
+			emit_line(ctx, key, value, text);
+}
+
+static void render_storage(struct fs *fs, struct text *out)
+{
+	struct gen *g = view_now(&fs->view);
+
+	snap_info_fields(last_snapshot(g), emit_storage, out);
 	gen_put(&fs->view, g);
 }
 
@@ -127,6 +154,7 @@ const struct live_file live_files[] = {
 	{ ".telemetry/progress", render_progress,   "a scan that this mount runs: where it is" },
 	{ ".telemetry/rescan",  render_rescan,      "write anything to scan the roots now (owner only)" },
 	{ ".telemetry/scan",    render_scan,        "the newest scan: totals, system calls, times" },
+	{ ".telemetry/storage", render_storage,     "what the newest scan's disk is, and how it was read" },
 	{ ".telemetry/version", render_version,     "version of the program" },
 	/* clang-format on */
 };

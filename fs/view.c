@@ -113,6 +113,42 @@ static bool is_same(const struct gen *g, const struct snap_list *l)
 	return true;
 }
 
+static bool is_readable(struct view *v, const struct snap_info *i)
+{
+	struct snap_node n;
+	int r = snap_node_get(v->s, i->ref, &n);
+
+	if (r == 0)
+		snap_node_put(v->s, &n);
+	return r != -EUCLEAN && r != -ESTALE;
+}
+
+/*
+ * A damaged snapshot must not hide the others: of each root the newest that can be read is shown, and
+ * "disktracker check" says what is wrong. A root without any is left out, unless there is no other.
+ */
+static void leave_out_damaged(struct view *v, const struct snap_list *all, struct snap_list *l)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		struct snap_info *info = l->info[i];
+		size_t at;
+
+		while (info && !is_readable(v, info))
+			info = snap_select_before(all, info->root, INT64_MAX, info->id, &at) == 0
+			               ? all->info[at]
+			               : NULL;
+		if (!info && l->n == 1)
+			return;
+		if (info != l->info[i])
+			snap_list_replace(l, i, info);
+		if (info)
+			l->info[kept++] = l->info[i];
+	}
+	l->n = kept;
+}
+
 int view_load(struct view *v, struct gen **ret)
 {
 	struct gen *now = atomic_load(&v->now);
@@ -126,8 +162,10 @@ int view_load(struct view *v, struct gen **ret)
 		if (now)
 			snap_list_share(&all, &now->all);
 		r = snap_list_newest(&all, &newest);
-		if (r == 0)
+		if (r == 0) {
+			leave_out_damaged(v, &all, &newest);
 			r = gen_make(v, &newest, ret);
+		}
 		if (r == 0) {
 			(*ret)->all = all;
 			return 0;

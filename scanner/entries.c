@@ -188,16 +188,21 @@ static int sort_items(struct scan_listing *l)
 	return 0;
 }
 
-static uint8_t *pack_meta(uint8_t *p, const struct item *it)
+/* Times are differences to the directory's; owner and mode are left out if they are as before in the run. */
+static uint8_t *pack_meta(uint8_t *p, const struct item *it, struct run *run)
 {
-	const struct scan_meta *m = &it->meta;
+	const struct scan_meta *m = &it->meta, *before = &run->owner;
+	bool same = m->uid == before->uid && m->gid == before->gid && m->mode == before->mode;
 
 	p = varint_put(p, m->size);
 	p = varint_put(p, m->blocks);
-	p = varint_put(p, zigzag(m->mtime));
-	p = varint_put(p, m->uid);
-	p = varint_put(p, m->gid);
-	p = varint_put(p, (uint64_t)m->mode << 1 | m->multi);
+	p = varint_put(p, zigzag((int64_t)((uint64_t)m->mtime - (uint64_t)run->base)));
+	p = varint_put(p, (same ? 0u : (uint64_t)m->mode << 2) | (uint64_t)same << 1 | m->multi);
+	if (!same) {
+		p = varint_put(p, m->uid);
+		p = varint_put(p, m->gid);
+		run->owner = *m;
+	}
 	if (!m->multi)
 		return p;
 	p = varint_put(p, m->ino);
@@ -206,32 +211,40 @@ static uint8_t *pack_meta(uint8_t *p, const struct item *it)
 	return varint_put(p, it->nlink);
 }
 
-static const uint8_t *unpack_meta(const uint8_t *p, const uint8_t *end, struct item *it)
+static const uint8_t *unpack_meta(const uint8_t *p, const uint8_t *end, struct run *run)
 {
+	struct item *it = &run->cur;
 	struct scan_meta *m = &it->meta;
-	uint64_t v[4] = { 0 }, mtime = 0;
+	uint64_t mtime = 0, mode = 0, uid = 0, gid = 0, nlink = 0;
 
 	p = varint_get(p, end, &m->size);
 	p = varint_get(p, end, &m->blocks);
 	p = varint_get(p, end, &mtime);
-	for (int i = 0; i < 3; i++)
-		p = varint_get(p, end, &v[i]);
-	m->mtime = unzigzag(mtime);
-	m->uid = (uint32_t)v[0];
-	m->gid = (uint32_t)v[1];
-	m->mode = (uint16_t)(v[2] >> 1);
-	m->multi = v[2] & 1;
+	p = varint_get(p, end, &mode);
+	if (!(mode & 2)) {
+		p = varint_get(p, end, &uid);
+		p = varint_get(p, end, &gid);
+		run->owner.mode = (uint16_t)(mode >> 2);
+		run->owner.uid = (uint32_t)uid;
+		run->owner.gid = (uint32_t)gid;
+	}
+	m->mtime = (int64_t)((uint64_t)unzigzag(mtime) + (uint64_t)run->base);
+	m->mode = run->owner.mode;
+	m->uid = run->owner.uid;
+	m->gid = run->owner.gid;
+	m->multi = mode & 1;
 	if (!m->multi)
 		return p;
 	p = varint_get(p, end, &m->ino);
 	p = varint_get(p, end, &it->d_ino);
 	p = varint_get(p, end, &it->dev);
-	p = varint_get(p, end, &v[3]);
-	it->nlink = (uint32_t)v[3];
+	p = varint_get(p, end, &nlink);
+	it->nlink = (uint32_t)nlink;
 	return p;
 }
 
-static uint8_t *pack_item(uint8_t *p, const struct item *it, const char *name, const char *before)
+static uint8_t *pack_item(uint8_t *p, const struct item *it, const char *name, const char *before,
+                          struct run *run)
 {
 	size_t shared = 0;
 
@@ -244,7 +257,7 @@ static uint8_t *pack_item(uint8_t *p, const struct item *it, const char *name, c
 	*p++ = (uint8_t)(it->type << 4 | it->problem);
 	if (it->problem)
 		return varint_put(p, (uint64_t)it->error);
-	return it->type == SCAN_DIR ? varint_put(p, it->d_ino) : pack_meta(p, it);
+	return it->type == SCAN_DIR ? varint_put(p, it->d_ino) : pack_meta(p, it, run);
 }
 
 /* Decode the next item of a run; false at its end. Runs are our own memory, so they are well formed. */
@@ -270,7 +283,7 @@ static bool run_next(struct run *r)
 	else if (r->cur.type == SCAN_DIR)
 		p = varint_get(p, end, &r->cur.d_ino);
 	else
-		p = unpack_meta(p, end, &r->cur);
+		p = unpack_meta(p, end, r);
 	r->cur.error = (int)error;
 	r->pos = (size_t)(p - r->data);
 	return true;
@@ -282,7 +295,7 @@ static int pack_run(struct scan_listing *l)
 	size_t cap = 0, len = 0;
 	const char *before = NULL;
 	uint8_t *data = NULL, *fit;
-	struct run *run;
+	struct run run = { .base = l->dir->meta.mtime }; /* most files are not far from it */
 	int r = sort_items(l);
 
 	if (r == 0)
@@ -294,7 +307,7 @@ static int pack_run(struct scan_listing *l)
 		r = base_reserve(&data, &cap, len + PACKED_MAX, 1);
 		if (r < 0)
 			break;
-		len = (size_t)(pack_item(data + len, it, name, before) - data);
+		len = (size_t)(pack_item(data + len, it, name, before, &run) - data);
 		before = name;
 	}
 	if (r < 0) {
@@ -302,10 +315,10 @@ static int pack_run(struct scan_listing *l)
 		return r;
 	}
 	fit = realloc(data, MAX(len, 1));
-	run = &l->runs[l->n_runs++];
-	memset(run, 0, sizeof(*run));
-	run->data = fit ? fit : data;
-	run->len = len;
+	run.data = fit ? fit : data;
+	run.len = len;
+	memset(&run.owner, 0, sizeof(run.owner)); /* reading begins where packing did */
+	l->runs[l->n_runs++] = run;
 	l->n = 0;
 	l->names_len = 0;
 	return 0;

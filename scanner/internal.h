@@ -63,6 +63,8 @@ struct item {
 struct run { /* one sorted, packed chunk of a directory too large to keep as items */
 	uint8_t *data;
 	size_t len, pos;
+	int64_t base; /* times are differences to it */
+	struct scan_meta owner; /* owner and mode of the item before */
 	struct item cur; /* decoded; its name is in name[] */
 	char name[256];
 };

@@ -409,6 +409,14 @@ void snap_list_share(struct snap_list *l, const struct snap_list *other)
 	}
 }
 
+void snap_list_replace(struct snap_list *l, size_t i, struct snap_info *info)
+{
+	if (info)
+		atomic_fetch_add(&info->users, 1);
+	info_put(l->info[i]);
+	l->info[i] = info;
+}
+
 void snap_list_done(struct snap_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)

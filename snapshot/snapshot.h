@@ -84,6 +84,8 @@ int snap_list_get(struct snap *s, struct snap_list *ret);
 int snap_list_newest(const struct snap_list *all, struct snap_list *ret);
 /** Snapshots never change: take those that other has too from there, so that two lists cost little more than one. */
 void snap_list_share(struct snap_list *l, const struct snap_list *other);
+/** Put a snapshot of another list in place i; NULL leaves the place empty, for the caller to close. */
+void snap_list_replace(struct snap_list *l, size_t i, struct snap_info *info);
 void snap_list_done(struct snap_list *l);
 void snap_info_done(struct snap_info *i);
 

@@ -125,8 +125,14 @@ static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *di
 	return st->same ? decode_kids(st) : 0;
 }
 
+/* A large listing is handed over, a small one copied to what it needs. */
 static int keep_listing(struct builder *b, struct state *st)
 {
+	if (b->scratch.len > PACK_TARGET) {
+		st->listing = b->scratch.p;
+		b->scratch = (struct bytes){ 0 };
+		return 0;
+	}
 	st->listing = malloc(b->scratch.len);
 	if (!st->listing)
 		return -ENOMEM;
