@@ -247,7 +247,7 @@ struct snap_pruned {
 
 /**
  * Remove the snapshots that no rule keeps, in one transaction. The newest of each root always stays.
- * -EBUSY when a scan is writing.
+ * On success *ret is to be released, also when nothing was removed. -EBUSY when a scan is writing.
  */
 int snap_prune(struct snap *s, const struct snap_policy *p, int64_t now, bool dry_run,
                struct snap_pruned *ret);

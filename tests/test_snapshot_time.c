@@ -480,6 +480,7 @@ static void what_prune_keeps_reads_as_before(void **state)
 	/* Nothing is left that no snapshot needs, and nothing needed twice: pruning again changes nothing. */
 	assert_int_equal(snap_prune(s, &last, time(NULL), false, &p), 0);
 	assert_int_equal(p.n, 0);
+	snap_pruned_done(&p);
 	assert_int_equal(snap_prune(s, &one, time(NULL), false, &p), 0);
 	assert_int_equal(p.n, 3);
 	snap_pruned_done(&p);
