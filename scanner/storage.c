@@ -402,7 +402,7 @@ static void visit_device(struct search *s, size_t node)
 		return;
 	}
 	/* Of a bcache only the disk behind it is a slave, and it is what a cold scan waits for. */
-	if (add_links(s, node, n->path, "slaves"))
+	if (is_stacked(name) && add_links(s, node, n->path, "slaves"))
 		return;
 	if (is_stacked(name))
 		add_leaf(s, node, STORAGE_UNKNOWN, "it lists no slaves");
