@@ -3,28 +3,10 @@
  * mounts - where other file systems are mounted below the root, so that the scan need not touch them.
  *
  * Opening a dead NFS or FUSE mount can hang for ever, so mount points are known by name before anything
- * is opened. The names come from /proc/self/mountinfo (proc(5): field 5 is the mount point with space,
- * tab, newline and backslash as \ooo, the type follows the " - " separator).
+ * is opened.
  */
 #include "scanner/internal.h"
-
-#include <stdio.h>
-
-static void unescape(char *s)
-{
-	char *out = s;
-
-	for (; *s; out++) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
-		    s[3] >= '0' && s[3] <= '7') {
-			*out = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 4;
-		} else {
-			*out = *s++;
-		}
-	}
-	*out = '\0';
-}
+#include "scanner/mountinfo.h"
 
 static struct mount_trap *find_child(const struct mount_trap *t, const char *name, size_t len)
 {
@@ -70,40 +52,21 @@ static int add_mount(struct mount_trap *t, const char *below, const char *fstype
 	return t->fstype ? 0 : -ENOMEM;
 }
 
-static int add_line(struct mount_trap *ret, char *line, const char *root, size_t root_len)
-{
-	char *save = NULL, *point = NULL, *type = NULL, *field = strtok_r(line, " ", &save);
-
-	for (int i = 0; field; i++, field = strtok_r(NULL, " \n", &save)) {
-		if (i == 4)
-			point = field;
-		if (strcmp(field, "-") == 0) {
-			type = strtok_r(NULL, " \n", &save);
-			break;
-		}
-	}
-	if (!point || !type)
-		return 0;
-	unescape(point);
-	if (strncmp(point, root, root_len) != 0 || point[root_len] != '/' || !point[root_len + 1])
-		return 0;
-	return add_mount(ret, point + root_len + 1, type);
-}
-
 /* Reads a mountinfo file and keeps what lies below root. 0 or -errno. */
 int mounts_load(const char *mountinfo, const char *root, struct mount_trap *ret)
 {
-	FILE *f = fopen(mountinfo, "re");
-	char *line = NULL;
-	size_t cap = 0, root_len = strcmp(root, "/") == 0 ? 0 : strlen(root);
-	int r = 0;
+	size_t root_len = strcmp(root, "/") == 0 ? 0 : strlen(root);
+	struct mountinfo mi = { 0 };
+	int r = mountinfo_load(mountinfo, &mi);
 
-	if (!f)
-		return -errno;
-	while (r == 0 && getline(&line, &cap, f) > 0)
-		r = add_line(ret, line, root, root_len);
-	free(line);
-	(void)fclose(f);
+	for (size_t i = 0; r == 0 && i < mi.n; i++) {
+		const char *point = mi.mount[i].point;
+
+		if (strncmp(point, root, root_len) == 0 && point[root_len] == '/' &&
+		    point[root_len + 1])
+			r = add_mount(ret, point + root_len + 1, mi.mount[i].type);
+	}
+	mountinfo_done(&mi);
 	return r;
 }
 
