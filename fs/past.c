@@ -128,15 +128,6 @@ static int gather(struct snap_changes *all, struct snap_changes *c, const char *
 	return r;
 }
 
-static int order_changes(const void *x, const void *y)
-{
-	const struct snap_change *a = x, *b = y;
-
-	if (a->bytes != b->bytes)
-		return a->bytes < b->bytes ? 1 : -1;
-	return strcmp(a->path, b->path);
-}
-
 static int gather_root(const struct usage_dir *d, size_t window, size_t i, struct snap_changes *all)
 {
 	const struct snap_info *now = d->all->info[i], *then;
@@ -164,7 +155,7 @@ static int growth_of_roots(const struct usage_dir *d, size_t window, struct text
 	for (size_t i = 0; r == 0 && i < d->all->n; i++)
 		r = gather_root(d, window, i, &all);
 	if (r == 0 && all.n) {
-		qsort(all.c, all.n, sizeof(*all.c), order_changes);
+		snap_changes_sort(&all);
 		put_changes(d, &all, out);
 	}
 	snap_changes_done(&all);

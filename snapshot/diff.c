@@ -209,6 +209,12 @@ static int order_changes(const void *x, const void *y)
 	return strcmp(a->path, b->path);
 }
 
+void snap_changes_sort(struct snap_changes *c)
+{
+	if (c->n)
+		qsort(c->c, c->n, sizeof(*c->c), order_changes);
+}
+
 int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop,
               struct snap_changes *ret)
 {
@@ -229,8 +235,7 @@ int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop,
 		snap_changes_done(&w.out);
 		return r;
 	}
-	if (w.out.n)
-		qsort(w.out.c, w.out.n, sizeof(*w.out.c), order_changes);
+	snap_changes_sort(&w.out);
 	*ret = w.out;
 	return 0;
 }

@@ -230,6 +230,8 @@ struct snap_changes {
 /** What changed from node a to node b (0: nothing there). stop, if given, ends it with -EINTR. */
 int snap_diff(struct snap *s, uint64_t a, uint64_t b, const _Atomic bool *stop,
               struct snap_changes *ret);
+/** Put several differences that were joined in order. */
+void snap_changes_sort(struct snap_changes *c);
 void snap_changes_done(struct snap_changes *c);
 
 /* -- keeping house ----------------------------------------------------------------------------- */
