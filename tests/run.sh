@@ -3,18 +3,24 @@
 #
 # run.sh [--quick] - installs what the tests need, builds with warnings as errors and runs everything:
 # all suites with gcc, a clang build, unit and mount suites under ASan+UBSan, the unit suite under TSan.
-# --quick: the unit suite with gcc only. The last line is always "N passed, N failed, N skipped", over all stages;
-# the exit status is 0 only if something passed and nothing failed.
+# --quick: the unit suite with gcc only. At the end it repeats what failed and why. The last line is always
+# "N passed, N failed, N skipped", over all stages; the exit status is 0 only if something passed and nothing failed.
 set -u
 
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=tools/packages.sh
 . "$top/tools/packages.sh"
 passed=0 failed=0 skipped=0
+why=$(mktemp) || exit 1
 
 finish()
 {
 	trap - EXIT
+	if [ -s "$why" ]; then
+		printf '\n==== what failed, and what it said ====\n'
+		cat -- "$why"
+	fi
+	rm -f -- "$why"
 	printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 	[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 	exit $?
@@ -38,13 +44,13 @@ stage()
 	"$top/tests/ci.sh" "$config" "$@" || status=$?
 	if [ -e "$log" ]; then
 		# The counts are the last line; what comes before is for people.
-		said=$(python3 "$top/tests/count.py" "$log")
+		said=$(python3 "$top/tests/count.py" "$log" "$why")
 		printf '%s\n' "${said%=*}"
 		read -r ok bad left <<<"${said##*=}" || true
 		bad=${bad:-1} # it could not be read
 	fi
 	if [ $status -ne 0 ] && [ "$bad" -eq 0 ]; then
-		echo "FAILED  the stage itself: tests/ci.sh $config ended with status $status"
+		echo "---- tests/ci.sh $config: status $status, although no test failed" | tee -a "$why"
 		bad=1
 	fi
 	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))

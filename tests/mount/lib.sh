@@ -188,6 +188,12 @@ started()
 	pids+=("$1")
 }
 
+# is_ours PID: it is still the child that we started; the number of one that has ended may be somebody else's by now
+is_ours()
+{
+	grep -qx "PPid:[[:space:]]*$$" "/proc/$1/status" 2>/dev/null
+}
+
 clean_up()
 {
 	local status=$? pid point loop
@@ -195,12 +201,13 @@ clean_up()
 	trap - EXIT INT TERM HUP
 	cd /
 	for pid in "${pids[@]}"; do
-		kill -0 "$pid" 2>/dev/null && kill -CONT "$pid" && kill -TERM "$pid"
+		is_ours "$pid" && kill -CONT "$pid" && kill -TERM "$pid"
 	done 2>/dev/null
 	while IFS= read -r -d '' point; do
 		unmount_lazily "$point"
 	done < <(mounts_below "$work") 2>/dev/null
 	for pid in "${pids[@]}"; do
+		is_ours "$pid" || continue
 		timeout 5 tail --pid="$pid" -f /dev/null || kill -KILL "$pid"
 	done 2>/dev/null
 	for pid in $(our_daemons); do

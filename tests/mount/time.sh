@@ -11,9 +11,10 @@ need $python
 
 model()
 {
-	local what=$1
+	local what=$1 seconds=120
 	shift
-	timeout $((${LONG:+3600} + 120)) $python "$here/time_model.py" "$what" "$DT" "$work/$what" "$@" >"$work/$what.out" 2>&1
+	is_sanitized && seconds=600
+	timeout $((${LONG:+3600} + seconds)) $python "$here/time_model.py" "$what" "$DT" "$work/$what" "$@" >"$work/$what.out" 2>&1
 	echo "status $?" >>"$work/$what.out"
 }
 
@@ -187,11 +188,6 @@ children_of()
 	cat "/proc/$1/task"/*/children 2>/dev/null | tr -d '\n'
 }
 
-has_child()
-{
-	[ -n "$(children_of "$daemon")" ]
-}
-
 by_itself()
 {
 	local n end
@@ -238,16 +234,33 @@ has_gone()
 	! [ -e "/proc/$1/exe" ] # a zombie has none
 }
 
+# catch_scan: $child is the mount's scan, stopped in the midst of its work. Nothing is forked to find it: it is short.
+catch_scan()
+{
+	local list end=$(($(now_ms) + 300))
+
+	echo >"$mnt/.telemetry/rescan"
+	while [ "${EPOCHREALTIME/[.,]/}" -lt "${end}000" ]; do
+		for list in "/proc/$daemon/task"/*/children; do
+			read -r child <"$list" # says no, as no line ends there
+			[ -n "$child" ] && kill -STOP $child && break 2
+		done
+	done
+	# One that has just ended, or not begun, is none.
+	grep -qF progress-fd "/proc/$child/cmdline" && wait_for 1 grep -q '^State:.T' "/proc/$child/status" && return
+	[ -z "$child" ] || kill -CONT $child
+	return 1
+} 2>/dev/null
+
 # The scan is held, as one that meets a dead server is.
 held_scan()
 {
-	local child
-	echo >"$mnt/.telemetry/rescan"
-	until child=$(children_of "$daemon") && [ -n "$child" ] && kill -STOP $child 2>/dev/null; do
-		[ $((++tries)) -lt 20000 ] || return
-		[ $((tries % 500)) -ne 0 ] || echo >"$mnt/.telemetry/rescan"
+	local child='' tries=0
+
+	until catch_scan; do
+		[ $((++tries)) -lt 50 ] && is_mounted "$mnt" || return
 	done
-	child=${child// /}
+	echo "caught after $tries others"
 	wait_for 2 progress_is_running && within 1 number "$mnt$src" bytes || return
 	echo >"$mnt/.telemetry/rescan" # asks for one more later, not for one beside
 	sleep 0.5
@@ -265,7 +278,6 @@ mkdir -p "$src/still" "$src/other/below" "$work/other"
 head -c 4096 /dev/zero >"$src/still/full"
 head -c 100 /dev/zero >"$src/still/part"
 head -c 9000 /dev/zero >"$src/other/below/f"
-tries=0
 counts=(20 6 2 18 30)
 [ -n "${LONG:-}" ] && counts=(200 10 30 200 200)
 
