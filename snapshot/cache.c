@@ -60,14 +60,16 @@ void cache_free(struct pack_cache *c)
 	free(c);
 }
 
-static int decompress(struct snap_pack *p, int codec, const void *data, size_t len, size_t size)
+static int decompress(struct snap *s, struct snap_pack *p, int codec, const void *data, size_t len,
+                      size_t size)
 {
 	p->data = malloc(MAX(size, 1));
 	if (!p->data)
 		return -ENOMEM;
 	if (codec == CODEC_RAW && len == size)
 		memcpy(p->data, data, len);
-	else if (codec != CODEC_ZSTD || ZSTD_decompress(p->data, size, data, len) != size)
+	else if (codec != CODEC_ZSTD ||
+	         ZSTD_decompressDCtx(s->unpack, p->data, size, data, len) != size)
 		return -EUCLEAN;
 	return 0;
 }
@@ -103,7 +105,7 @@ static int find_records(struct snap_pack *p, size_t size)
 	return 0;
 }
 
-static int pack_fill(const uint8_t *secret, sqlite3_stmt *row, struct snap_pack *p)
+static int pack_fill(struct snap *s, sqlite3_stmt *row, struct snap_pack *p)
 {
 	int codec = sqlite3_column_int(row, 1);
 	int64_t size = sqlite3_column_int64(row, 2);
@@ -115,10 +117,10 @@ static int pack_fill(const uint8_t *secret, sqlite3_stmt *row, struct snap_pack 
 	if (size < 0 || size > RAW_MAX || !data || !fps)
 		return -EUCLEAN;
 	p->id = (uint64_t)sqlite3_column_int64(row, 0);
-	if (pack_sum(secret, p->id, fps, fps_len, data, len) !=
+	if (pack_sum(s->secret, p->id, fps, fps_len, data, len) !=
 	    (uint64_t)sqlite3_column_int64(row, 3))
 		return -EUCLEAN;
-	r = decompress(p, codec, data, len, (size_t)size);
+	r = decompress(s, p, codec, data, len, (size_t)size);
 	if (r == 0)
 		r = find_records(p, (size_t)size);
 	if (r < 0)
@@ -134,10 +136,10 @@ static int pack_fill(const uint8_t *secret, sqlite3_stmt *row, struct snap_pack 
 }
 
 /* Verify and decode one row of the pack table. */
-int pack_decode(const uint8_t *secret, sqlite3_stmt *row, struct snap_pack **ret)
+int pack_decode(struct snap *s, sqlite3_stmt *row, struct snap_pack **ret)
 {
 	struct snap_pack *p = calloc(1, sizeof(*p));
-	int r = p ? pack_fill(secret, row, p) : -ENOMEM;
+	int r = p ? pack_fill(s, row, p) : -ENOMEM;
 
 	if (r < 0)
 		pack_free(p);
@@ -201,7 +203,7 @@ static int load(struct snap *s, uint64_t id, struct snap_pack **ret)
 		return r;
 	(void)sqlite3_bind_int64(s->get_pack, 1, (int64_t)id);
 	rc = sqlite3_step(s->get_pack);
-	r = rc == SQLITE_ROW    ? pack_decode(s->secret, s->get_pack, ret)
+	r = rc == SQLITE_ROW    ? pack_decode(s, s->get_pack, ret)
 	    : rc == SQLITE_DONE ? -ESTALE
 	                        : snap_errno(rc);
 	(void)sqlite3_reset(s->get_pack);

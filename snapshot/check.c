@@ -337,7 +337,7 @@ static int check_packs(struct checker *c, void (*progress)(void *, uint64_t), vo
 	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct snap_pack *p = NULL;
 
-		r = pack_decode(c->s->secret, st, &p);
+		r = pack_decode(c->s, st, &p);
 		pack_free(p);
 		c->ret->packs++;
 		c->ret->bad_packs += is_damage(r);

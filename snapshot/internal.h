@@ -121,6 +121,7 @@ struct snap {
 	bool in_read; /* a transaction is open */
 	bool writing; /* ... and a snap_writer owns it */
 	struct pack_cache *cache;
+	struct ZSTD_DCtx_s *unpack; /* making one takes longer than unpacking */
 };
 
 int snap_errno(int sqlite_rc);
@@ -159,7 +160,8 @@ struct snap_pack {
 
 uint64_t cache_virtual_id(struct snap *s);
 void cache_add_virtual(struct snap *s, struct snap_pack *p);
-int pack_decode(const uint8_t *secret, sqlite3_stmt *row, struct snap_pack **ret);
+/* Call with the lock held, or alone. */
+int pack_decode(struct snap *s, sqlite3_stmt *row, struct snap_pack **ret);
 void pack_free(struct snap_pack *p);
 
 #endif

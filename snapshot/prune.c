@@ -212,7 +212,7 @@ static int sweep_pack(struct sweep *w, uint64_t id)
 
 	(void)sqlite3_bind_int64(w->s->get_pack, 1, (int64_t)id);
 	rc = sqlite3_step(w->s->get_pack);
-	r = rc == SQLITE_ROW ? pack_decode(w->s->secret, w->s->get_pack, &p) : snap_errno(rc);
+	r = rc == SQLITE_ROW ? pack_decode(w->s, w->s->get_pack, &p) : snap_errno(rc);
 	(void)sqlite3_reset(w->s->get_pack);
 	if (r < 0 || !p)
 		return r;

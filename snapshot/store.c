@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <zstd.h>
 
 enum {
 	BUSY_MS = 5000
@@ -407,7 +408,8 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 	s->flags = flags;
 	s->path = strdup(path);
 	s->cache = cache_new();
-	if (!s->path || !s->cache)
+	s->unpack = ZSTD_createDCtx();
+	if (!s->path || !s->cache || !s->unpack)
 		return -ENOMEM;
 	r = store_connect(path, flags, &s->db);
 	if (r == 0)
@@ -434,6 +436,7 @@ void snap_close(struct snap *s)
 	(void)sqlite3_finalize(s->get_version);
 	(void)sqlite3_close(s->db);
 	cache_free(s->cache);
+	(void)ZSTD_freeDCtx(s->unpack);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s->path);
 	free(s);
