@@ -115,7 +115,7 @@ int builder_flush(struct snap_writer *w, struct builder *b)
 	return r;
 }
 
-static int load_known(struct snap_writer *w, struct known *k)
+static int load_stored(struct snap_writer *w, struct known *k)
 {
 	static const uint8_t empty[FP_STORED];
 	sqlite3_stmt *st;
@@ -143,28 +143,27 @@ static int load_known(struct snap_writer *w, struct known *k)
 	return r ? r : snap_errno(rc);
 }
 
-/* The table of known fingerprints is only filled once something new has to be stored. */
-int builder_known(struct snap_writer *w, struct known **ret)
+int builder_stored(struct snap_writer *w, struct known **ret)
 {
-	struct known *k = atomic_load(&w->known);
+	struct known *k = atomic_load(&w->stored);
 	int r = 0;
 
 	if (k) {
 		*ret = k;
 		return 0;
 	}
-	(void)pthread_mutex_lock(&w->known_lock);
-	k = atomic_load(&w->known);
+	(void)pthread_mutex_lock(&w->stored_lock);
+	k = atomic_load(&w->stored);
 	if (!k) {
 		k = known_new();
-		r = k ? load_known(w, k) : -ENOMEM;
+		r = k ? load_stored(w, k) : -ENOMEM;
 		if (r < 0) {
 			known_free(k);
 			k = NULL;
 		}
-		atomic_store(&w->known, k);
+		atomic_store(&w->stored, k);
 	}
-	(void)pthread_mutex_unlock(&w->known_lock);
+	(void)pthread_mutex_unlock(&w->stored_lock);
 	*ret = k;
 	return r;
 }

@@ -23,6 +23,8 @@ struct pack_cache {
 	struct snap_pack *bucket[BUCKETS];
 	struct snap_pack *newest, *oldest;
 	size_t bytes, limit;
+	struct ZSTD_DCtx_s *unpacker[8];
+	size_t n_unpackers;
 };
 
 struct pack_cache *cache_new(void)
@@ -38,7 +40,7 @@ void pack_free(struct snap_pack *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; p->index && i < p->n; i++)
+	for (size_t i = 0; p->index && i < p->n; i++) /* most packs have no large directory */
 		node_index_free(p->index[i]);
 	free(p->index);
 	free(p->data);
@@ -57,19 +59,61 @@ void cache_free(struct pack_cache *c)
 		older = p->older;
 		pack_free(p);
 	}
+	while (c->n_unpackers)
+		(void)ZSTD_freeDCtx(c->unpacker[--c->n_unpackers]);
 	free(c);
 }
 
-static int decompress(struct snap *s, struct snap_pack *p, int codec, const void *data, size_t len,
-                      size_t size)
+/* A row of the pack table. */
+struct raw_pack {
+	uint64_t id, sum;
+	int codec;
+	int64_t size;
+	const uint8_t *fps, *data;
+	size_t fps_len, len;
+};
+
+static int raw_from_row(sqlite3_stmt *row, struct raw_pack *ret)
 {
+	*ret = (struct raw_pack){
+		.id = (uint64_t)sqlite3_column_int64(row, 0),
+		.codec = sqlite3_column_int(row, 1),
+		.size = sqlite3_column_int64(row, 2),
+		.sum = (uint64_t)sqlite3_column_int64(row, 3),
+		.fps = sqlite3_column_blob(row, 4),
+		.data = sqlite3_column_blob(row, 5),
+	};
+	ret->fps_len = (size_t)sqlite3_column_bytes(row, 4);
+	ret->len = (size_t)sqlite3_column_bytes(row, 5);
+	return ret->size < 0 || ret->size > RAW_MAX || !ret->data || !ret->fps ? -EUCLEAN : 0;
+}
+
+/* Unpacking takes a while: not under the lock, so not from the row either. *ret is to be freed. */
+static int raw_copy(struct raw_pack *raw, uint8_t **ret)
+{
+	uint8_t *p = malloc(raw->fps_len + raw->len);
+
+	if (!p)
+		return -ENOMEM;
+	memcpy(p, raw->fps, raw->fps_len);
+	memcpy(p + raw->fps_len, raw->data, raw->len);
+	raw->fps = p;
+	raw->data = p + raw->fps_len;
+	*ret = p;
+	return 0;
+}
+
+static int decompress(struct ZSTD_DCtx_s *zstd, const struct raw_pack *raw, struct snap_pack *p)
+{
+	size_t size = (size_t)raw->size;
+
 	p->data = malloc(MAX(size, 1));
 	if (!p->data)
 		return -ENOMEM;
-	if (codec == CODEC_RAW && len == size)
-		memcpy(p->data, data, len);
-	else if (codec != CODEC_ZSTD ||
-	         ZSTD_decompressDCtx(s->unpack, p->data, size, data, len) != size)
+	if (raw->codec == CODEC_RAW && raw->len == size)
+		memcpy(p->data, raw->data, size);
+	else if (raw->codec != CODEC_ZSTD ||
+	         ZSTD_decompressDCtx(zstd, p->data, size, raw->data, raw->len) != size)
 		return -EUCLEAN;
 	return 0;
 }
@@ -85,8 +129,7 @@ static int find_records(struct snap_pack *p, size_t size)
 		return -EUCLEAN;
 	p->n = (size_t)n;
 	p->offset = calloc(p->n + 1, sizeof(*p->offset));
-	p->index = calloc(p->n + 1, sizeof(struct node_index *));
-	if (!p->offset || !p->index)
+	if (!p->offset)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->n; i++) {
 		at = varint_get(at, end, &len);
@@ -105,47 +148,83 @@ static int find_records(struct snap_pack *p, size_t size)
 	return 0;
 }
 
-static int pack_fill(struct snap *s, sqlite3_stmt *row, struct snap_pack *p)
+static int pack_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct raw_pack *raw,
+                     struct snap_pack *p)
 {
-	int codec = sqlite3_column_int(row, 1);
-	int64_t size = sqlite3_column_int64(row, 2);
-	const void *fps = sqlite3_column_blob(row, 4), *data = sqlite3_column_blob(row, 5);
-	size_t fps_len = (size_t)sqlite3_column_bytes(row, 4),
-	       len = (size_t)sqlite3_column_bytes(row, 5);
 	int r;
 
-	if (size < 0 || size > RAW_MAX || !data || !fps)
+	p->id = raw->id;
+	if (pack_sum(s->secret, raw->id, raw->fps, raw->fps_len, raw->data, raw->len) != raw->sum)
 		return -EUCLEAN;
-	p->id = (uint64_t)sqlite3_column_int64(row, 0);
-	if (pack_sum(s->secret, p->id, fps, fps_len, data, len) !=
-	    (uint64_t)sqlite3_column_int64(row, 3))
-		return -EUCLEAN;
-	r = decompress(s, p, codec, data, len, (size_t)size);
+	r = decompress(zstd, raw, p);
 	if (r == 0)
-		r = find_records(p, (size_t)size);
+		r = find_records(p, (size_t)raw->size);
 	if (r < 0)
 		return r;
-	if (fps_len != p->n * FP_STORED)
+	if (raw->fps_len != p->n * FP_STORED)
 		return -EUCLEAN;
-	p->fps = malloc(MAX(fps_len, 1));
+	p->fps = malloc(MAX(raw->fps_len, 1));
 	if (!p->fps)
 		return -ENOMEM;
-	memcpy(p->fps, fps, fps_len);
-	p->bytes = sizeof(*p) + (size_t)size + fps_len + p->n * 12;
+	memcpy(p->fps, raw->fps, raw->fps_len);
+	p->bytes = sizeof(*p) + (size_t)raw->size + raw->fps_len + p->n * sizeof(*p->offset);
 	return 0;
 }
 
-/* Verify and decode one row of the pack table. */
-int pack_decode(struct snap *s, sqlite3_stmt *row, struct snap_pack **ret)
+static int pack_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct raw_pack *raw,
+                    struct snap_pack **ret)
 {
 	struct snap_pack *p = calloc(1, sizeof(*p));
-	int r = p ? pack_fill(s, row, p) : -ENOMEM;
+	int r = p && zstd ? pack_fill(s, zstd, raw, p) : -ENOMEM;
 
 	if (r < 0)
 		pack_free(p);
 	else
 		*ret = p;
 	return r;
+}
+
+/* Making an unpacker takes longer than unpacking: a few wait for whoever needs one. With the lock held. */
+static struct ZSTD_DCtx_s *unpacker_take(struct pack_cache *c)
+{
+	return c->n_unpackers ? c->unpacker[--c->n_unpackers] : ZSTD_createDCtx();
+}
+
+static void unpacker_put(struct pack_cache *c, struct ZSTD_DCtx_s *zstd)
+{
+	if (zstd && c->n_unpackers < ARRAY_SIZE(c->unpacker))
+		c->unpacker[c->n_unpackers++] = zstd;
+	else
+		(void)ZSTD_freeDCtx(zstd);
+}
+
+/* Verify and decode one row of the pack table. */
+int pack_decode(struct snap *s, sqlite3_stmt *row, struct snap_pack **ret)
+{
+	struct raw_pack raw;
+	struct ZSTD_DCtx_s *zstd;
+	int r = raw_from_row(row, &raw);
+
+	if (r < 0)
+		return r;
+	zstd = unpacker_take(s->cache);
+	r = pack_new(s, zstd, &raw, ret);
+	unpacker_put(s->cache, zstd);
+	return r;
+}
+
+/*
+ * Who holds a pin may give it back, or take another one, without the lock; the first pin on a pack is taken
+ * under it, and so is the decision that nobody has one. What is over the limit goes with the next load.
+ */
+static void unpin(struct snap_pack *p)
+{
+	atomic_fetch_sub_explicit(&p->pins, 1, memory_order_release);
+}
+
+static void pin_again(struct snap_pack *p)
+{
+	atomic_fetch_add_explicit(&p->pins, 1, memory_order_relaxed);
 }
 
 static void list_remove(struct pack_cache *c, struct snap_pack *p)
@@ -185,37 +264,65 @@ static void cache_drop(struct pack_cache *c, struct snap_pack *p)
 
 static void cache_shrink(struct pack_cache *c)
 {
-	struct snap_pack *p = c->oldest, *newer;
+	struct snap_pack *p, *newer;
 
-	for (; p && c->bytes > c->limit; p = newer) {
+	for (p = c->oldest; p && c->bytes > c->limit; p = newer) {
 		newer = p->newer;
-		if (p->pins == 0)
+		if (atomic_load_explicit(&p->pins, memory_order_acquire) == 0)
 			cache_drop(c, p);
 	}
 }
 
-static int load(struct snap *s, uint64_t id, struct snap_pack **ret)
+static void cache_add(struct pack_cache *c, struct snap_pack *p)
 {
-	struct pack_cache *c = s->cache;
+	p->hash_next = c->bucket[p->id % BUCKETS];
+	c->bucket[p->id % BUCKETS] = p;
+	list_add(c, p);
+	c->bytes += p->bytes;
+}
+
+static int read_row(struct snap *s, uint64_t id, struct raw_pack *raw, uint8_t **copy)
+{
 	int rc, r = store_begin_read(s);
 
 	if (r < 0)
 		return r;
 	(void)sqlite3_bind_int64(s->get_pack, 1, (int64_t)id);
 	rc = sqlite3_step(s->get_pack);
-	r = rc == SQLITE_ROW    ? pack_decode(s, s->get_pack, ret)
+	r = rc == SQLITE_ROW    ? raw_from_row(s->get_pack, raw)
 	    : rc == SQLITE_DONE ? -ESTALE
 	                        : snap_errno(rc);
+	if (r == 0)
+		r = raw_copy(raw, copy);
 	(void)sqlite3_reset(s->get_pack);
+	return r;
+}
+
+/* Gives the lock up in between; another thread may load the same pack meanwhile, then that one stays. */
+static int load(struct snap *s, uint64_t id, struct snap_pack **ret)
+{
+	AUTO(base_free) uint8_t *copy = NULL;
+	struct ZSTD_DCtx_s *zstd;
+	struct snap_pack *p = NULL;
+	struct raw_pack raw;
+	int r = read_row(s, id, &raw, &copy);
+
 	if (r < 0)
 		return r;
-	(*ret)->hash_next = c->bucket[id % BUCKETS];
-	c->bucket[id % BUCKETS] = *ret;
-	list_add(c, *ret);
-	c->bytes += (*ret)->bytes;
-	(*ret)->pins++;
-	cache_shrink(c);
-	(*ret)->pins--;
+	zstd = unpacker_take(s->cache);
+	(void)pthread_mutex_unlock(&s->lock);
+	r = pack_new(s, zstd, &raw, &p);
+	(void)pthread_mutex_lock(&s->lock);
+	unpacker_put(s->cache, zstd);
+	if (r < 0)
+		return r;
+	*ret = cache_find(s->cache, id);
+	if (*ret) {
+		pack_free(p);
+		return 0;
+	}
+	cache_add(s->cache, p);
+	*ret = p;
 	return 0;
 }
 
@@ -233,14 +340,9 @@ uint64_t cache_virtual_id(struct snap *s)
 /* Such a pack stays pinned until snap_virtual_drop(). */
 void cache_add_virtual(struct snap *s, struct snap_pack *p)
 {
-	struct pack_cache *c = s->cache;
-
 	(void)pthread_mutex_lock(&s->lock);
-	p->pins = 1;
-	p->hash_next = c->bucket[p->id % BUCKETS];
-	c->bucket[p->id % BUCKETS] = p;
-	list_add(c, p);
-	c->bytes += p->bytes;
+	pin_again(p);
+	cache_add(s->cache, p);
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -251,39 +353,58 @@ void snap_virtual_drop(struct snap *s, uint64_t ref)
 	(void)pthread_mutex_lock(&s->lock);
 	p = cache_find(s->cache, ref >> REF_SLOT_BITS);
 	if (p)
-		p->pins--;
+		unpin(p);
 	(void)pthread_mutex_unlock(&s->lock);
+}
+
+static bool has_slot(const struct snap_pack *p, size_t slot)
+{
+	return slot < p->n && p->offset[slot] != p->offset[slot + 1];
 }
 
 static int pin(struct snap *s, uint64_t ref, struct snap_pack **ret)
 {
+	struct pack_cache *c = s->cache;
 	uint64_t id = ref >> REF_SLOT_BITS;
-	size_t slot = ref & (PACK_SLOTS_MAX - 1);
+	struct snap_pack *p;
+	bool grown;
 	int r = 0;
 
 	(void)pthread_mutex_lock(&s->lock);
-	*ret = cache_find(s->cache, id);
-	if (!*ret) {
-		r = id < VIRTUAL_FIRST ? load(s, id, ret) : -ESTALE;
-	} else if (s->cache->newest != *ret) {
-		list_remove(s->cache, *ret);
-		list_add(s->cache, *ret);
+	p = cache_find(c, id);
+	grown = !p;
+	if (!p) {
+		r = id < VIRTUAL_FIRST ? load(s, id, &p) : -ESTALE;
+	} else if (c->newest != p) {
+		list_remove(c, p);
+		list_add(c, p);
 	}
-	if (r == 0 && (slot >= (*ret)->n || (*ret)->offset[slot] == (*ret)->offset[slot + 1]))
+	if (r == 0 && !has_slot(p, ref & (PACK_SLOTS_MAX - 1)))
 		r = -ESTALE;
-	if (r == 0)
-		(*ret)->pins++;
+	if (r == 0) {
+		pin_again(p);
+		*ret = p;
+	}
+	if (grown)
+		cache_shrink(c);
 	(void)pthread_mutex_unlock(&s->lock);
 	return r;
 }
 
-static void unpin(struct snap *s, struct snap_pack *p)
+/* Call with the lock held: the pack's restart points of a slot, x's if there were none. */
+static const struct node_index *keep_index(struct snap *s, struct snap_pack *p, size_t slot,
+                                           struct node_index *x)
 {
-	(void)pthread_mutex_lock(&s->lock);
-	p->pins--;
-	if (s->cache->bytes > s->cache->limit)
-		cache_shrink(s->cache);
-	(void)pthread_mutex_unlock(&s->lock);
+	if (!p->index && x)
+		p->index = calloc(p->n, sizeof(struct node_index *));
+	if (!p->index)
+		return NULL;
+	if (!p->index[slot] && x) {
+		p->index[slot] = x;
+		p->bytes += x->bytes;
+		s->cache->bytes += x->bytes;
+	}
+	return p->index[slot];
 }
 
 /* Attach restart points to a large directory; made outside of the lock, the first one wins. */
@@ -293,7 +414,7 @@ static int add_index(struct snap *s, struct snap_node *n)
 	struct node_index *x;
 
 	(void)pthread_mutex_lock(&s->lock);
-	n->index = n->pack->index[slot];
+	n->index = keep_index(s, n->pack, slot, NULL);
 	(void)pthread_mutex_unlock(&s->lock);
 	if (n->index)
 		return 0;
@@ -301,16 +422,11 @@ static int add_index(struct snap *s, struct snap_node *n)
 	if (!x)
 		return -EUCLEAN;
 	(void)pthread_mutex_lock(&s->lock);
-	if (n->pack->index[slot]) {
-		node_index_free(x);
-	} else {
-		n->pack->index[slot] = x;
-		n->pack->bytes += x->bytes;
-		s->cache->bytes += x->bytes;
-	}
-	n->index = n->pack->index[slot];
+	n->index = keep_index(s, n->pack, slot, x);
 	(void)pthread_mutex_unlock(&s->lock);
-	return 0;
+	if (n->index != x)
+		node_index_free(x);
+	return n->index ? 0 : -ENOMEM;
 }
 
 int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret)
@@ -328,7 +444,7 @@ int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret)
 	if (r == 0 && ret->n_entries > RESTART)
 		r = add_index(s, ret);
 	if (r < 0)
-		unpin(s, p);
+		unpin(p);
 	return r;
 }
 
@@ -347,19 +463,18 @@ int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct
 
 void snap_node_put(struct snap *s, struct snap_node *n)
 {
+	(void)s;
 	if (n->pack)
-		unpin(s, n->pack);
+		unpin(n->pack);
 	n->pack = NULL;
 }
 
 void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *ret)
 {
+	(void)s;
 	*ret = *n;
-	if (!n->pack)
-		return;
-	(void)pthread_mutex_lock(&s->lock);
-	n->pack->pins++;
-	(void)pthread_mutex_unlock(&s->lock);
+	if (n->pack)
+		pin_again(n->pack);
 }
 
 int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret)
@@ -370,7 +485,7 @@ int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint 
 	if (r < 0)
 		return r;
 	memcpy(ret->b, p->fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED, sizeof(ret->b));
-	unpin(s, p);
+	unpin(p);
 	return 0;
 }
 

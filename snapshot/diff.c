@@ -114,6 +114,7 @@ static int whole(struct walk *w, const struct waiting *at, const struct snap_ent
 	return emit(w, &c, at->path, at->len, e->name, e->name_len);
 }
 
+/* Two that differ; without sub-directories their totals say it all, and nothing of them is listed. */
 static int both(struct walk *w, const struct waiting *at, const struct snap_node *dir_a,
                 const struct snap_node *dir_b, const struct snap_entry *e, uint64_t a, uint64_t b,
                 struct snap_change *own)
@@ -128,10 +129,12 @@ static int both(struct walk *w, const struct waiting *at, const struct snap_node
 	if (r == 0) {
 		c = difference(&na.totals, &nb.totals);
 		subtract(own, &c);
+		r = na.n_kids | nb.n_kids ? push(w, a, b, at, e)
+		                          : emit(w, &c, at->path, at->len, e->name, e->name_len);
 		snap_node_put(w->s, &nb);
 	}
 	snap_node_put(w->s, &na);
-	return r < 0 ? r : push(w, a, b, at, e);
+	return r;
 }
 
 static uint64_t dir_ref(const struct snap_entry *e)

@@ -17,11 +17,13 @@ enum {
 	RESTART = 64,       /* entries between two that are encoded without a predecessor */
 	REF_SLOT_BITS = 12, /* ref = pack id << 12 | slot */
 	PACK_SLOTS_MAX = 1 << REF_SLOT_BITS,
-	PACK_TARGET = 32 * 1024, /* raw bytes after which a pack is closed */
+	PACK_TARGET = 16 * 1024, /* raw bytes after which a pack is closed */
 	FP_STORED = 20,          /* fingerprint and the check of what it stands for */
 	CODEC_RAW = 0,
 	CODEC_ZSTD = 1,
 	CACHE_DEFAULT = 8 << 20,
+	CACHE_WRITER =
+		256 << 10, /* it walks along each tree once; memory used again is faster than new */
 };
 
 /* A growing byte string. */
@@ -121,7 +123,6 @@ struct snap {
 	bool in_read; /* a transaction is open */
 	bool writing; /* ... and a snap_writer owns it */
 	struct pack_cache *cache;
-	struct ZSTD_DCtx_s *unpack; /* making one takes longer than unpacking */
 };
 
 int snap_errno(int sqlite_rc);
@@ -149,11 +150,11 @@ int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint 
 struct snap_pack {
 	uint64_t id;
 	uint8_t *data;
-	uint32_t *offset; /* n + 1 */
-	uint8_t *fps;     /* n * FP_STORED */
-	struct node_index **index;
+	uint32_t *offset;          /* n + 1 */
+	uint8_t *fps;              /* n * FP_STORED */
+	struct node_index **index; /* snap.lock; NULL as long as no directory is large */
 	size_t n, bytes;
-	unsigned pins;                   /* snap.lock */
+	_Atomic unsigned pins;           /* raised from 0, and found to be 0, under snap.lock */
 	struct snap_pack *hash_next;     /* snap.lock */
 	struct snap_pack *newer, *older; /* snap.lock */
 };

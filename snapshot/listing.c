@@ -237,6 +237,17 @@ void snap_iter_init(struct snap_iter *it, const struct snap_node *n)
 	it->e.name_len = 0;
 }
 
+/*
+ * What a file system could list: no slash, no NUL, neither "." nor "..". The part that the name shares
+ * with the one before was looked at then.
+ */
+static bool is_name(const char *name, size_t len, size_t shared)
+{
+	if (memchr(name + shared, '/', len - shared) || memchr(name + shared, '\0', len - shared))
+		return false;
+	return name[0] != '.' || !(len == 1 || (len == 2 && name[1] == '.'));
+}
+
 static const uint8_t *get_name(struct snap_iter *it, const uint8_t *p, const uint8_t *end)
 {
 	size_t shared, rest;
@@ -247,15 +258,7 @@ static const uint8_t *get_name(struct snap_iter *it, const uint8_t *p, const uin
 	memcpy(it->e.name + shared, p, rest);
 	it->e.name[shared + rest] = '\0';
 	it->e.name_len = (uint16_t)(shared + rest);
-	return p + rest;
-}
-
-/* What a file system could list: no slash, no NUL, neither "." nor "..". */
-static bool is_name(const char *name, size_t len)
-{
-	if (memchr(name, '/', len) || memchr(name, '\0', len))
-		return false;
-	return name[0] != '.' || !(len == 1 || (len == 2 && name[1] == '.'));
+	return is_name(it->e.name, it->e.name_len, shared) ? p + rest : NULL;
 }
 
 int snap_iter_next(struct snap_iter *it)
@@ -269,7 +272,7 @@ int snap_iter_next(struct snap_iter *it)
 	if (it->next % RESTART == 0)
 		it->mtime = 0, it->uid = it->gid = 0, it->mode = 0;
 	p = get_name(it, p, end);
-	if (!p || p == end || !is_name(it->e.name, it->e.name_len))
+	if (!p || p == end)
 		return -EUCLEAN;
 	flags = *p++;
 	memset(&it->e.meta, 0, sizeof(it->e.meta));

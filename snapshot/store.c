@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <zstd.h>
 
 enum {
 	BUSY_MS = 5000
@@ -268,10 +267,12 @@ static int store_secret(sqlite3 *db)
 
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		return -EIO;
-	rc = sqlite3_prepare_v2(db, "INSERT INTO meta VALUES ('next_pack', 1), ('secret', ?)", -1,
-	                        &st, NULL);
+	rc = sqlite3_prepare_v2(
+		db, "INSERT INTO meta VALUES ('next_pack', 1), ('newest', ?), ('secret', ?)", -1,
+		&st, NULL);
 	if (rc == SQLITE_OK) {
-		(void)sqlite3_bind_blob(st, 1, secret, sizeof(secret), SQLITE_STATIC);
+		(void)sqlite3_bind_int64(st, 1, INT64_MIN);
+		(void)sqlite3_bind_blob(st, 2, secret, sizeof(secret), SQLITE_STATIC);
 		rc = sqlite3_step(st);
 	}
 	(void)sqlite3_finalize(st);
@@ -396,6 +397,17 @@ static int prepare(struct snap *s)
 	return snap_errno(rc);
 }
 
+/* It is held for some microseconds at a time: waiting for it asleep would take longer. */
+static void init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	(void)pthread_mutexattr_init(&attr);
+	(void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	(void)pthread_mutex_init(lock, &attr);
+	(void)pthread_mutexattr_destroy(&attr);
+}
+
 int snap_open(const char *path, unsigned flags, struct snap **ret)
 {
 	AUTO(snap_close) struct snap *s = calloc(1, sizeof(*s));
@@ -404,13 +416,14 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 
 	if (!s)
 		return -ENOMEM;
-	(void)pthread_mutex_init(&s->lock, NULL);
+	init_lock(&s->lock);
 	s->flags = flags;
 	s->path = strdup(path);
 	s->cache = cache_new();
-	s->unpack = ZSTD_createDCtx();
-	if (!s->path || !s->cache || !s->unpack)
+	if (!s->path || !s->cache)
 		return -ENOMEM;
+	if (flags & SNAP_WRITE)
+		snap_cache_limit(s, CACHE_WRITER);
 	r = store_connect(path, flags, &s->db);
 	if (r == 0)
 		r = is_empty(s->db, &empty);
@@ -436,7 +449,6 @@ void snap_close(struct snap *s)
 	(void)sqlite3_finalize(s->get_version);
 	(void)sqlite3_close(s->db);
 	cache_free(s->cache);
-	(void)ZSTD_freeDCtx(s->unpack);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s->path);
 	free(s);

@@ -103,11 +103,10 @@ static struct snap_pack *make_pack(struct making *m)
 		return NULL;
 	p->n = 1;
 	p->offset = calloc(2, sizeof(*p->offset));
-	p->index = calloc(2, sizeof(struct node_index *));
 	p->fps = calloc(1, FP_STORED);
-	p->bytes = sizeof(*p) + m->record.len + FP_STORED + 24;
+	p->bytes = sizeof(*p) + m->record.len + FP_STORED + 2 * sizeof(*p->offset);
 	p->data = TAKE(m->record.p);
-	if (p->offset && p->index && p->fps) {
+	if (p->offset && p->fps) {
 		p->offset[1] = (uint32_t)m->record.len;
 		return p;
 	}

@@ -3,11 +3,11 @@
  * writer - turns what a scan reports into nodes, packs and one snapshot, in one transaction.
  *
  *     listing(): encode the entries; beside the previous snapshot, drop them at once if unchanged
- *     node():    unchanged with all below? take the old ref; else fingerprint, known already? else
+ *     node():    unchanged with all below? take the old ref; else fingerprint, stored already? else
  *                append to the worker's own pack -> when full: compress, insert
  *     commit:    last packs, snapshot row, COMMIT (durable), fold the log back
  *
- * Workers share the table of known fingerprints and, a few times a second, the connection.
+ * Workers share the tables of known fingerprints and, a few times a second, the connection.
  */
 #include "snapshot/writer.h"
 
@@ -241,32 +241,40 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 
 /* -- node() ---------------------------------------------------------------------------------- */
 
-/* Store the node unless its fingerprint is known; n->ref becomes its ref. */
+/* With the part of w->fresh locked that holds the key. */
+static uint64_t find_known(struct snap_writer *w, struct known *stored, const struct node_key *key,
+                           uint32_t *check)
+{
+	uint64_t ref = known_find(w->fresh, &key->fp, check);
+
+	return ref || !stored ? ref : known_find(stored, &key->fp, check);
+}
+
+/* Store the node unless there is one with its fingerprint; n->ref becomes its ref. */
 static int store_node(struct snap_writer *w, struct builder *b, struct snap_node *n,
                       const struct node_key *key, const uint8_t *listing, size_t len)
 {
-	struct known *k;
+	struct known *stored = NULL;
 	uint32_t check = 0;
-	int r = builder_known(w, &k);
+	int r = 0;
 
+	if (n->totals.newest <= w->newest_stored)
+		r = builder_stored(w, &stored);
+	if (r == 0 && builder_is_full(b))
+		r = builder_flush(w, b);
 	if (r < 0)
 		return r;
-	if (builder_is_full(b)) {
-		r = builder_flush(w, b);
-		if (r < 0)
-			return r;
-	}
-	known_lock(k, &key->fp);
-	n->ref = known_find(k, &key->fp, &check);
+	known_lock(w->fresh, &key->fp);
+	n->ref = find_known(w, stored, key, &check);
 	if (n->ref) {
 		r = check == key->check ? 0 : -EUCLEAN;
 	} else {
 		n->ref = b->id << REF_SLOT_BITS | b->n;
 		r = builder_append(w, b, n, key, listing, len);
 		if (r == 0)
-			r = known_add(k, key, n->ref);
+			r = known_add(w->fresh, key, n->ref);
 	}
-	known_unlock(k, &key->fp);
+	known_unlock(w->fresh, &key->fp);
 	return r;
 }
 
@@ -380,47 +388,59 @@ static void sink_drop(void *ctx, void *state)
 /* -- begin, commit, abort -------------------------------------------------------------------- */
 
 /* Pack ids are never used again, since a process that shows a pruned snapshot may still know them. */
-static int first_free_pack(struct snap *s, uint64_t *ret)
+static int load_bounds(struct snap_writer *w)
 {
+	uint64_t next = 0;
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='next_pack'", -1, &st,
-	                            NULL);
+	int rc = sqlite3_prepare_v2(w->s->db,
+	                            "SELECT a.value, b.value FROM meta a, meta b"
+	                            " WHERE a.key='next_pack' AND b.key='newest'",
+	                            -1, &st, NULL);
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(st);
-	if (rc == SQLITE_ROW)
-		*ret = (uint64_t)sqlite3_column_int64(st, 0);
+	if (rc == SQLITE_ROW) {
+		next = (uint64_t)sqlite3_column_int64(st, 0);
+		w->newest_stored = sqlite3_column_int64(st, 1);
+	}
 	(void)sqlite3_finalize(st);
-	return rc == SQLITE_ROW && *ret                ? 0
+	atomic_init(&w->next_pack, next);
+	return rc == SQLITE_ROW && next                ? 0
 	       : rc == SQLITE_ROW || rc == SQLITE_DONE ? -EUCLEAN
 	                                               : snap_errno(rc);
 }
 
-static int store_next_pack(struct snap_writer *w)
+static int store_bound(struct snap *s, const char *key, int64_t value)
 {
 	sqlite3_stmt *st;
-	int rc;
+	int rc = sqlite3_prepare_v2(s->db, "UPDATE meta SET value=? WHERE key=?", -1, &st, NULL);
 
-	if (atomic_load(&w->nodes_written) == 0)
-		return 0;
-	rc = sqlite3_prepare_v2(w->s->db, "UPDATE meta SET value=? WHERE key='next_pack'", -1, &st,
-	                        NULL);
 	if (rc == SQLITE_OK) {
-		(void)sqlite3_bind_int64(st, 1, (int64_t)atomic_load(&w->next_pack));
+		(void)sqlite3_bind_int64(st, 1, value);
+		(void)sqlite3_bind_text(st, 2, key, -1, SQLITE_STATIC);
 		rc = sqlite3_step(st);
 	}
 	(void)sqlite3_finalize(st);
 	return snap_errno(rc);
 }
 
+static int store_bounds(struct snap_writer *w, const struct snap_info *i)
+{
+	int r = 0;
+
+	if (atomic_load(&w->nodes_written) > 0)
+		r = store_bound(w->s, "next_pack", (int64_t)atomic_load(&w->next_pack));
+	if (r == 0 && i->totals.newest > w->newest_stored)
+		r = store_bound(w->s, "newest", i->totals.newest);
+	return r;
+}
+
 static int begin_locked(struct snap_writer *w)
 {
 	struct snap *s = w->s;
-	uint64_t next = 1;
 	int64_t time = 0;
-	int r = first_free_pack(s, &next);
+	int r = load_bounds(w);
 
-	atomic_init(&w->next_pack, next);
 	if (r == 0)
 		r = catalog_root(s, w->root, true, &w->root_id);
 	if (r == 0 && w->mode != SNAP_COLD)
@@ -455,10 +475,11 @@ int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode,
 	w->sink = (struct scan_sink){
 		.ctx = w, .listing = sink_listing, .node = sink_node, .drop = sink_drop
 	};
-	(void)pthread_mutex_init(&w->known_lock, NULL);
+	(void)pthread_mutex_init(&w->stored_lock, NULL);
 	w->root = strdup(root);
+	w->fresh = known_new();
 	(void)pthread_mutex_lock(&s->lock);
-	r = w->root ? begin_locked(w) : -ENOMEM;
+	r = w->root && w->fresh ? begin_locked(w) : -ENOMEM;
 	(void)pthread_mutex_unlock(&s->lock);
 	if (r < 0)
 		snap_write_abort(w);
@@ -501,8 +522,9 @@ void snap_write_abort(struct snap_writer *w)
 	store_end_write(w->s);
 	for (size_t i = 0; i < SCAN_THREADS_MAX; i++)
 		builder_free(atomic_load(&w->builder[i]));
-	known_free(atomic_load(&w->known));
-	(void)pthread_mutex_destroy(&w->known_lock);
+	known_free(w->fresh);
+	known_free(atomic_load(&w->stored));
+	(void)pthread_mutex_destroy(&w->stored_lock);
 	free(w->root);
 	free(w->options);
 	free(w);
@@ -540,7 +562,7 @@ static int commit_locked(struct snap_writer *w, struct snap_info *i)
 	int r = store_bytes(s, &i->index_bytes);
 
 	if (r == 0)
-		r = store_next_pack(w);
+		r = store_bounds(w, i);
 	if (r == 0)
 		r = catalog_add(s, w->root_id, i);
 	if (r == 0)

@@ -36,8 +36,14 @@ struct snap_writer {
 	sqlite3_stmt *insert; /* s->lock */
 	_Atomic int error;    /* the first -errno of a callback */
 	_Atomic uint64_t next_pack, nodes_written, listings_written;
-	pthread_mutex_t known_lock;
-	struct known *_Atomic known; /* set once, under known_lock */
+	/*
+	 * Which nodes there are already. One that is newer than anything stored cannot be among the
+	 * stored ones, so those are only loaded for one that is not: most changes are new.
+	 */
+	int64_t newest_stored;        /* no stored node is newer */
+	struct known *fresh;          /* of this scan */
+	pthread_mutex_t stored_lock;  /* loading */
+	struct known *_Atomic stored; /* of all snapshots; set once, then only read */
 	struct builder *_Atomic builder[SCAN_THREADS_MAX];
 };
 
@@ -50,7 +56,7 @@ int builder_append(struct snap_writer *w, struct builder *b, const struct snap_n
 bool builder_is_full(const struct builder *b);
 /* Store the pack, if there is anything in it, and begin a new one. */
 int builder_flush(struct snap_writer *w, struct builder *b);
-/* The table of known fingerprints; it is only filled once something new has to be stored. */
-int builder_known(struct snap_writer *w, struct known **ret);
+/* The fingerprints of all stored nodes; loaded by the first who asks. */
+int builder_stored(struct snap_writer *w, struct known **ret);
 
 #endif

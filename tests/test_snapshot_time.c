@@ -243,6 +243,18 @@ static void assert_du_says_the_same(const struct fixture *f, const struct snap_i
 	snap_close(s);
 }
 
+static void assert_each_node_is_stored_once(const struct fixture *f)
+{
+	assert_int_equal(
+		snaps_number(f->index,
+	                     "WITH RECURSIVE slot(i) AS"
+	                     " (VALUES(0) UNION ALL SELECT i + 1 FROM slot WHERE i < 4095)"
+	                     " SELECT count(*) - count(DISTINCT substr(fps, i * 20 + 1, 16))"
+	                     " FROM pack JOIN slot ON i * 20 < length(fps)"
+	                     " WHERE substr(fps, i * 20 + 1, 16) <> zeroblob(16)"),
+		0);
+}
+
 static void whatever_happened_a_warm_scan_gives_what_a_cold_one_gives(void **state)
 {
 	struct fixture *f = *state;
@@ -269,6 +281,7 @@ static void whatever_happened_a_warm_scan_gives_what_a_cold_one_gives(void **sta
 		snap_info_done(&warm);
 	}
 	assert_true(changed > rounds * 3 / 4); /* or nothing was tested */
+	assert_each_node_is_stored_once(f);
 }
 
 /* Each second scan is quick: what it misses must not stay for ever. */
@@ -311,6 +324,37 @@ static void append_bytes(const struct tree *t, const char *path, size_t n)
 	for (; n; n--)
 		assert_int_equal(write(fd, "x", 1), 1);
 	base_close(fd);
+}
+
+static void scan_old_state(const struct fixture *f, const char *file, size_t size, uint64_t nodes)
+{
+	int fd = openat(f->tree.fd, file, O_WRONLY | O_CLOEXEC);
+	struct snap_info info;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	base_close(fd);
+	set_old(&f->tree, file);
+	take(f->index, f->tree.path, SNAP_WARM, &info);
+	assert_int_equal(info.nodes_written, nodes);
+	snap_info_done(&info);
+	assert_each_node_is_stored_once(f);
+}
+
+/* Nothing is newer than what is stored, so what is stored has to be asked. */
+static void a_tree_that_goes_back_finds_its_old_nodes(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_build(&f->tree, ROWS(IS_DIR("d"), IS_FILE("d/file", 10), IS_DIR("other")));
+	set_old(&f->tree, "d");
+	set_old(&f->tree, "other");
+	set_old(&f->tree, ".");
+	scan_old_state(f, "d/file", 10, 3);
+	scan_old_state(f, "d/file", 11, 2);
+	scan_old_state(f, "d/file", 10, 0);
+	scan_old_state(f, "d/file", 12, 2);
+	scan_old_state(f, "d/file", 11, 0);
 }
 
 static void an_appended_byte_is_seen_warm_and_missed_quick(void **state)
@@ -672,6 +716,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(whatever_happened_a_warm_scan_gives_what_a_cold_one_gives),
 		TEST(a_warm_scan_after_a_quick_one_gives_what_a_cold_one_gives),
+		TEST(a_tree_that_goes_back_finds_its_old_nodes),
 		TEST(an_appended_byte_is_seen_warm_and_missed_quick),
 		TEST(quick_does_not_trust_what_was_just_written),
 		TEST(an_unchanged_tree_writes_a_row_and_no_node),
