@@ -63,9 +63,9 @@ struct item {
 struct run { /* one sorted, packed chunk of a directory too large to keep as items */
 	uint8_t *data;
 	size_t len, pos;
-	int64_t base; /* times are differences to it */
+	int64_t base;           /* times are differences to it */
 	struct scan_meta owner; /* owner and mode of the item before */
-	struct item cur; /* decoded; its name is in name[] */
+	struct item cur;        /* decoded; its name is in name[] */
 	char name[256];
 };
 
@@ -139,7 +139,7 @@ struct worker {
 	bool parked; /* lock: it may not read now, so thieves tidy its stack */
 	uint64_t user_ns, sys_ns, idle_ns, life_ns;
 	long seen_inblock, seen_switches;
-	unsigned since_look;
+	unsigned since_look, look_after; /* directories */
 } PRIVATE_CACHE_LINE;
 
 /* readers.c: how many workers read, and why. */

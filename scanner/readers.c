@@ -23,7 +23,8 @@
 enum {
 	COLD_SOLID = 8,
 	COLD_NETWORK = 16,
-	SAMPLE_DIRS = 16, /* directories between two looks; one on a rotational disk */
+	SAMPLE_DIRS =
+		16, /* directories between two looks, fewer at first; one on a rotational disk */
 	CACHED_ROTATIONAL =
 		48, /* directories in a row without a read before more readers may join */
 	CACHED_OTHER = 512,
@@ -143,12 +144,13 @@ void readers_look(struct worker *w)
 {
 	struct scan *s = w->scan;
 	struct readers *r = &s->readers;
-	unsigned every = r->rotational ? 1 : SAMPLE_DIRS;
+	unsigned every = r->rotational ? 1 : w->look_after;
 	bool cold;
 
 	if (++w->since_look < every)
 		return;
 	w->since_look = 0;
+	w->look_after = MIN(every * 2, SAMPLE_DIRS); /* a small cold tree is half read by then */
 	cold = had_to_wait(w);
 	atomic_fetch_add_explicit(cold ? &r->cold_samples : &r->cached_samples, 1,
 	                          memory_order_relaxed);

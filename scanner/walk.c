@@ -522,6 +522,7 @@ static int init_workers(struct scan *s)
 		s->workers[i].scan = s;
 		s->workers[i].id = i;
 		s->workers[i].cursor_fd = -1;
+		s->workers[i].look_after = 1;
 		(void)pthread_mutex_init(&s->workers[i].lock, NULL);
 	}
 	return 0;
