@@ -47,13 +47,11 @@ static int check_fingerprint(struct checker *c, const struct snap_node *n)
 
 	if (r == 0)
 		r = snap_node_fingerprint(c->s, n->ref, &stored);
-	c->scratch.len = 0;
 	if (r == 0)
-		r = bytes_reserve(&c->scratch, len + n->n_kids * sizeof(made) + FINGERPRINT_TAIL);
+		r = fingerprint_node(c->s->secret, &c->scratch, n->kids_end, len, c->kids, c->fps,
+		                     n->n_kids, &n->totals, &made);
 	if (r < 0)
 		return r;
-	fingerprint_node(c->s->secret, &c->scratch, n->kids_end, len, c->kids, c->fps, n->n_kids,
-	                 &n->totals, &made);
 	return memcmp(&stored, &made, sizeof(made)) == 0 ? 0 : -EUCLEAN;
 }
 

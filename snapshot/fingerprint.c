@@ -26,26 +26,53 @@ static void put_kid_key(uint8_t *p, const struct node_kid *kid, const struct sna
 	memcpy(p + 4, &error, sizeof(error));
 }
 
-void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
-                      size_t len, const struct node_kid *kids,
-                      const struct snap_fingerprint *kid_fps, size_t n_kids,
-                      const struct scan_totals *totals, struct snap_fingerprint *ret)
+/* A large listing is not copied beside the rest: the same hash, fed in two parts. */
+static int hash_parts(const uint8_t *secret, const uint8_t *listing, size_t len,
+                      const struct bytes *rest, XXH128_hash_t *ret)
 {
-	uint64_t tail[FINGERPRINT_TAIL / 8] = { htole64(totals->shared), htole64(totals->changed),
-		                                htole64(len) };
-	XXH128_canonical_t canonical;
-	uint8_t *p = scratch->p; /* the caller has reserved len + n_kids * 16 + FINGERPRINT_TAIL */
+	XXH3_state_t *state = XXH3_createState();
 
-	memcpy(p, listing, len);
-	p += len;
+	if (!state)
+		return -ENOMEM;
+	(void)XXH3_128bits_reset_withSecret(state, secret, SECRET_SIZE);
+	(void)XXH3_128bits_update(state, listing, len);
+	(void)XXH3_128bits_update(state, rest->p, rest->len);
+	*ret = XXH3_128bits_digest(state);
+	(void)XXH3_freeState(state);
+	return 0;
+}
+
+int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
+                     size_t len, const struct node_kid *kids,
+                     const struct snap_fingerprint *kid_fps, size_t n_kids,
+                     const struct scan_totals *totals, struct snap_fingerprint *ret)
+{
+	uint64_t tail[] = { htole64(totals->shared), htole64(totals->changed), htole64(len) };
+	size_t copied = len <= PACK_TARGET ? len : 0;
+	XXH128_canonical_t canonical;
+	XXH128_hash_t hash;
+	uint8_t *p;
+	int r;
+
+	scratch->len = 0;
+	r = bytes_reserve(scratch, copied + n_kids * sizeof(kid_fps->b) + sizeof(tail));
+	if (r < 0)
+		return r;
+	memcpy(scratch->p, listing, copied);
+	p = scratch->p + copied;
 	for (size_t i = 0; i < n_kids; i++, p += sizeof(kid_fps->b))
 		put_kid_key(p, &kids[i], &kid_fps[i]);
 	memcpy(p, tail, sizeof(tail));
-	p += sizeof(tail);
-	XXH128_canonicalFromHash(
-		&canonical,
-		XXH3_128bits_withSecret(scratch->p, (size_t)(p - scratch->p), secret, SECRET_SIZE));
+	scratch->len = (size_t)(p - scratch->p) + sizeof(tail);
+	if (copied == len)
+		hash = XXH3_128bits_withSecret(scratch->p, scratch->len, secret, SECRET_SIZE);
+	else
+		r = hash_parts(secret, listing, len, scratch, &hash);
+	if (r < 0)
+		return r;
+	XXH128_canonicalFromHash(&canonical, hash);
 	memcpy(ret->b, canonical.digest, sizeof(ret->b));
+	return 0;
 }
 
 /* What a pack's row must hash to; its id is part of it, so rows cannot be exchanged. */

@@ -86,19 +86,16 @@ struct node_kid kid_from_word(uint64_t word);
 uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids);
 
 /* -- fingerprint.c -- */
-enum {
-	FINGERPRINT_TAIL = 24
-};
-
 struct node_key {
 	struct snap_fingerprint fp;
 	uint32_t check;
 };
 
-void fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
-                      size_t len, const struct node_kid *kids,
-                      const struct snap_fingerprint *kid_fps, size_t n_kids,
-                      const struct scan_totals *totals, struct snap_fingerprint *ret);
+/* What scratch held is lost. 0 or -ENOMEM. */
+int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
+                     size_t len, const struct node_kid *kids,
+                     const struct snap_fingerprint *kid_fps, size_t n_kids,
+                     const struct scan_totals *totals, struct snap_fingerprint *ret);
 uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len,
                   const void *data, size_t len);
 

@@ -344,14 +344,11 @@ static int write_node(struct snap_writer *w, struct builder *b, struct state *st
 	size_t len = st->listing_len;
 	int r = take_kid_fps(w, b, kids, n->n_kids);
 
-	b->scratch.len = 0;
 	if (r == 0)
-		r = bytes_reserve(&b->scratch,
-		                  len + n->n_kids * sizeof(key->fp) + FINGERPRINT_TAIL);
+		r = fingerprint_node(w->s->secret, &b->scratch, listing, len, b->kids, b->kid_fps,
+		                     n->n_kids, &n->totals, &key->fp);
 	if (r < 0)
 		return r;
-	fingerprint_node(w->s->secret, &b->scratch, listing, len, b->kids, b->kid_fps, n->n_kids,
-	                 &n->totals, &key->fp);
 	key->check = record_check(&n->totals, len, n->n_kids);
 	return store_node(w, b, n, key, listing, len);
 }

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <xxhash.h>
 
 #include <cmocka.h>
 
@@ -523,16 +524,18 @@ static void the_fingerprint_of_a_node_does_not_change(void **state)
 	(void)state;
 	fixed_secret(secret);
 	golden_listing(&listing);
-	assert_int_equal(bytes_reserve(&scratch, listing.len + 100), 0);
-	fingerprint_node(secret, &scratch, listing.p, listing.len, kids, kid_fps, 2, &totals, &fp);
+	assert_int_equal(fingerprint_node(secret, &scratch, listing.p, listing.len, kids, kid_fps,
+	                                  2, &totals, &fp),
+	                 0);
 	assert_hex(fp.b, sizeof(fp.b), GOLDEN_FINGERPRINT);
 	/* What is shared with the outside, and what was seen twice, is part of it. */
 	for (int i = 0; i < 2; i++) {
 		struct scan_totals other = totals;
 
 		*(i ? &other.shared : &other.changed) += 1;
-		fingerprint_node(secret, &scratch, listing.p, listing.len, kids, kid_fps, 2, &other,
-		                 &fp2);
+		assert_int_equal(fingerprint_node(secret, &scratch, listing.p, listing.len, kids,
+		                                  kid_fps, 2, &other, &fp2),
+		                 0);
 		assert_memory_not_equal(fp.b, fp2.b, sizeof(fp.b));
 	}
 	sum = pack_sum(secret, 7, "fps", 3, "data", 4);
@@ -566,6 +569,43 @@ static void the_bytes_of_a_record_do_not_change(void **state)
 	assert_hex(record.p, record.len - listing.len, GOLDEN_RECORD);
 	free(listing.p);
 	free(record.p);
+}
+
+/* A large listing is hashed where it lies, a small one in a copy beside the rest. */
+static void the_fingerprint_of_a_large_listing_is_that_of_its_bytes(void **state)
+{
+	enum {
+		LARGE = 300000
+	};
+	const struct scan_totals totals = { .shared = 7 };
+	uint64_t tail[3] = { 7, 0, 0 }, random = 99;
+	uint8_t secret[SECRET_SIZE], *all = malloc(LARGE + sizeof(tail));
+	struct bytes scratch = { 0 };
+	struct snap_fingerprint fp;
+	XXH128_canonical_t expected;
+
+	(void)state;
+	assert_non_null(all);
+	fixed_secret(secret);
+	for (size_t i = 0; i < LARGE; i++)
+		all[i] = (uint8_t)tree_draw(&random);
+	for (size_t len = LARGE; len > 0; len /= 3) {
+		uint8_t keep[sizeof(tail)];
+
+		assert_int_equal(
+			fingerprint_node(secret, &scratch, all, len, NULL, NULL, 0, &totals, &fp),
+			0);
+		tail[2] = len;
+		memcpy(keep, all + len, sizeof(keep));
+		memcpy(all + len, tail, sizeof(tail));
+		XXH128_canonicalFromHash(
+			&expected,
+			XXH3_128bits_withSecret(all, len + sizeof(tail), secret, sizeof(secret)));
+		memcpy(all + len, keep, sizeof(keep));
+		assert_memory_equal(fp.b, expected.digest, sizeof(fp.b));
+	}
+	free(scratch.p);
+	free(all);
 }
 
 static void known_fingerprints_are_found_again(void **state)
@@ -606,6 +646,7 @@ int main(void)
 		cmocka_unit_test(the_bytes_of_a_listing_do_not_change),
 		cmocka_unit_test(the_fingerprint_of_a_node_does_not_change),
 		cmocka_unit_test(the_bytes_of_a_record_do_not_change),
+		cmocka_unit_test(the_fingerprint_of_a_large_listing_is_that_of_its_bytes),
 		cmocka_unit_test(known_fingerprints_are_found_again),
 	};
 
