@@ -10,7 +10,7 @@
  *     verify.c       system calls as strace counts them
  *     targets.c      the goals, and whether they were met
  *     mount.c        the mount against a minimal FUSE program and the real tree
- *     hdd.c          the scan on a simulated rotational disk
+ *     hdd.c          the scan on a simulated rotational disk: fresh, half cached, aged
  *     check.c        exact counts against a checked-in file
  *     grid.c         tables of text cells, printed aligned, as markdown or as HTML
  *     report*.c      table, markdown, JSON, HTML
@@ -37,6 +37,7 @@ enum {
 	BARS_MAX = 32,
 	TEXT_BYTES = 200,
 	EVIDENCE_BYTES = 240,
+	READERS_LOG_BYTES = 512,
 };
 
 enum bench_format {
@@ -77,6 +78,7 @@ struct child_result {
 	struct bench_counts counts;
 	uint64_t scan_ns; /* without start and end of the process */
 	char storage[16], evidence[EVIDENCE_BYTES];
+	char readers_log[READERS_LOG_BYTES];
 };
 
 struct bench_sample {
@@ -258,7 +260,8 @@ int tree_sums_get(const char *tree, struct tree_sums *ret);
 /* -- everything ---------------------------------------------------------------------------- */
 
 enum {
-	MEASURES_MAX = 40
+	MEASURES_MAX = 40,
+	HDD_DECISIONS_MAX = 40
 };
 
 /* A number of --mount or --hdd. */
@@ -266,6 +269,18 @@ struct measure {
 	char group[64], name[80], unit[16];
 	double value;
 	double ratio; /* to the first of the group; 0: none */
+};
+
+/* What --hdd measures on, as groups of measures. */
+#define HDD_FRESH  "scan"
+#define HDD_CACHED "scan, first half cached"
+#define HDD_AGED   "scan, aged image"
+
+/* How many readers a scan decided to have on the simulated disk. */
+struct hdd_decision {
+	const char *group;
+	char text[TEXT_BYTES]; /* how many, when and why, as the scan tells it */
+	bool right;            /* one, or what was read was cached */
 };
 
 struct machine {
@@ -290,6 +305,8 @@ struct bench {
 	double foreign;  /* share of all processors that other programs used meanwhile */
 	struct measure measure[MEASURES_MAX];
 	size_t n_measures;
+	struct hdd_decision decision[HDD_DECISIONS_MAX];
+	size_t n_decisions;
 	unsigned wrong; /* totals or counts that are not what they must be */
 };
 
@@ -306,6 +323,8 @@ int plan_build(struct bench *b);
 int plan_run(struct bench *b);
 /** Make the change that comes before a warm bar; nothing for the others. */
 int plan_change(const struct bench *b, const struct bench_bar *bar);
+/** Say so if a run found something else than it must, or made a call too many. */
+void plan_check(struct bench *b, const struct bench_bar *bar, const struct bench_counts *c);
 const struct bench_bar *bench_find_bar(const struct bench *b, const char *key);
 /** The fastest peer that looks at each entry, or NULL. */
 const struct bench_bar *bench_fastest_peer(const struct bench *b);

@@ -101,6 +101,7 @@ static void take_counts(const struct scan_report *rep, struct child_result *ret)
 	ret->scan_ns = st->wall_ns;
 	memcpy(ret->storage, st->storage, sizeof(ret->storage));
 	memcpy(ret->evidence, st->storage_evidence, sizeof(ret->evidence));
+	(void)snprintf(ret->readers_log, sizeof(ret->readers_log), "%s", st->readers_log);
 }
 
 static int store(const char *tree, const struct scan_options *options, struct snap_writer *w,

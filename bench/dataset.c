@@ -7,24 +7,22 @@
  *     numbers -> names   "d0024", "d0024/d99", "d0024/d99/f0022499"
  *     build              top by top, every call relative to an open directory
  *     changes            rewrite files by their path from the root
+ *     look               by their path, too: stat all, so that the kernel has them in its caches
  *     remove             the same names again, children first
  */
-#include "bench/dataset.h"
-
+#include "bench/dataset_parts.h"
 #include "scanner/base.h"
 
 #include <assert.h>
-#include <fcntl.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 enum {
-	NAME_BYTES = 64,
 	GROWN_BYTES = 16,
 	SCATTERED_BYTES = 26,
 	ENTRIES_PER_DIR = 10, /* itself and its files */
 	STRIDE = 7919, /* prime, so that the scattered files hit both levels and no file twice */
-	OPEN_DIR = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
 	BUILT_TIME = 1767225600, /* 2026-01-01T00:00:00Z; each step is a second later */
 };
 
@@ -102,12 +100,12 @@ static void sub_name(uint32_t sub, char name[static NAME_BYTES])
 	(void)snprintf(name, NAME_BYTES, "d%02u", sub);
 }
 
-static void file_name(uint32_t file, char name[static NAME_BYTES])
+void dataset_file_name(uint32_t file, char name[static NAME_BYTES])
 {
 	(void)snprintf(name, NAME_BYTES, "f%07u", file);
 }
 
-static void dir_path(const struct dataset_spec *spec, uint32_t dir, char path[static NAME_BYTES])
+void dataset_dir_path(const struct dataset_spec *spec, uint32_t dir, char path[static NAME_BYTES])
 {
 	uint32_t top = dir / (1 + spec->subs_per_top);
 	uint32_t sub = dir % (1 + spec->subs_per_top);
@@ -118,15 +116,15 @@ static void dir_path(const struct dataset_spec *spec, uint32_t dir, char path[st
 		(void)snprintf(path, NAME_BYTES, "d%04u/d%02u", top, sub);
 }
 
-static int set_time(int fd, enum dataset_step step)
+int dataset_set_time(int fd, enum dataset_step step)
 {
 	const struct timespec t = { BUILT_TIME + (time_t)step, 0 };
 
 	return futimens(fd, (const struct timespec[2]){ t, t }) < 0 ? -errno : 0;
 }
 
-static int write_file(int dirfd, const char *name, int flags, size_t size_bytes,
-                      enum dataset_step step)
+int dataset_write_file(int dirfd, const char *name, int flags, size_t size_bytes,
+                       enum dataset_step step)
 {
 	static const char text[] = "abcdefghijklmnopqrstuvwxyz";
 	AUTO(base_close) int fd = -1;
@@ -141,7 +139,7 @@ static int write_file(int dirfd, const char *name, int flags, size_t size_bytes,
 		return -errno;
 	if ((size_t)n < size_bytes)
 		return -ENOSPC;
-	return set_time(fd, step);
+	return dataset_set_time(fd, step);
 }
 
 /* The name is made and opened relative to fd; *ret is the new directory. */
@@ -160,12 +158,12 @@ static int fill_dir(int fd, const struct dataset_spec *spec, uint32_t dir)
 	int r;
 
 	for (uint32_t i = 0; i < spec->files_per_dir; i++) {
-		file_name(dir * spec->files_per_dir + i, name);
-		r = write_file(fd, name, O_CREAT | O_EXCL, 1, DATASET_BUILT);
+		dataset_file_name(dir * spec->files_per_dir + i, name);
+		r = dataset_write_file(fd, name, O_CREAT | O_EXCL, 1, DATASET_BUILT);
 		if (r < 0)
 			return r;
 	}
-	return set_time(fd, DATASET_BUILT);
+	return dataset_set_time(fd, DATASET_BUILT);
 }
 
 static int build_top(int root, const struct dataset_spec *spec, uint32_t top)
@@ -206,7 +204,7 @@ int dataset_build(int dirfd, const char *path, const struct dataset_spec *spec,
 		if (r < 0)
 			return r;
 	}
-	return set_time(root, DATASET_BUILT);
+	return dataset_set_time(root, DATASET_BUILT);
 }
 
 static int rewrite(int root, const struct dataset_spec *spec, uint32_t file, size_t size_bytes,
@@ -214,10 +212,10 @@ static int rewrite(int root, const struct dataset_spec *spec, uint32_t file, siz
 {
 	char path[2 * NAME_BYTES], dir[NAME_BYTES], name[NAME_BYTES];
 
-	dir_path(spec, file / spec->files_per_dir, dir);
-	file_name(file, name);
+	dataset_dir_path(spec, file / spec->files_per_dir, dir);
+	dataset_file_name(file, name);
 	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return write_file(root, path, O_TRUNC, size_bytes, step);
+	return dataset_write_file(root, path, O_TRUNC, size_bytes, step);
 }
 
 int dataset_change_one(int dirfd, const char *path, const struct dataset_spec *spec)
@@ -238,7 +236,7 @@ static int open_deep(int dirfd, const char *path, const struct dataset_spec *spe
 
 	if (root < 0)
 		return -errno;
-	dir_path(spec, dir_count(spec) - 1, name);
+	dataset_dir_path(spec, dir_count(spec) - 1, name);
 	fd = openat(root, name, OPEN_DIR);
 	return fd < 0 ? -errno : fd;
 }
@@ -250,8 +248,8 @@ int dataset_change_deep(int dirfd, const char *path, const struct dataset_spec *
 
 	if (fd < 0)
 		return fd;
-	r = write_file(fd, new_file, O_CREAT | O_TRUNC, GROWN_BYTES, DATASET_DEEP);
-	return r < 0 ? r : set_time(fd, DATASET_DEEP);
+	r = dataset_write_file(fd, new_file, O_CREAT | O_TRUNC, GROWN_BYTES, DATASET_DEEP);
+	return r < 0 ? r : dataset_set_time(fd, DATASET_DEEP);
 }
 
 static int rewrite_scattered(int dirfd, const char *path, const struct dataset_spec *spec,
@@ -279,10 +277,50 @@ int dataset_reset(int dirfd, const char *path, const struct dataset_spec *spec)
 		return deep;
 	if (unlinkat(deep, new_file, 0) < 0 && errno != ENOENT)
 		return -errno;
-	r = set_time(deep, DATASET_BUILT);
+	r = dataset_set_time(deep, DATASET_BUILT);
 	/* The one changed file is among the scattered ones. */
 	return r < 0 ? r : rewrite_scattered(dirfd, path, spec, 1, DATASET_BUILT);
 }
+
+/* -- caches ---------------------------------------------------------------------------------- */
+
+static int look_at_dir(int root, const char *path)
+{
+	int fd = openat(root, path, OPEN_DIR), r = 0;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	struct stat st;
+
+	if (!dir) {
+		r = -errno;
+		base_close(fd);
+		return r;
+	}
+	while (r == 0 && (e = readdir(dir)))
+		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			r = -errno;
+	(void)closedir(dir);
+	return r;
+}
+
+int dataset_look(int dirfd, const char *path, const struct dataset_spec *spec, uint32_t tops,
+                 const volatile sig_atomic_t *stop)
+{
+	AUTO(base_close) int root = openat(dirfd, path, OPEN_DIR);
+	uint32_t n = tops * (1 + spec->subs_per_top);
+	char name[NAME_BYTES];
+	int r = root < 0 ? -errno : 0;
+
+	for (uint32_t dir = 0; dir < n && r == 0; dir++) {
+		if (stop && *stop)
+			return -EINTR;
+		dataset_dir_path(spec, dir, name);
+		r = look_at_dir(root, name);
+	}
+	return r;
+}
+
+/* -- removal --------------------------------------------------------------------------------- */
 
 static int remove_name(int dirfd, const char *name, int flags)
 {
@@ -300,7 +338,7 @@ static int remove_dir(int fd, const char *name, const struct dataset_spec *spec,
 		return errno == ENOENT ? 0 : -errno;
 	r = remove_name(dir_fd, new_file, 0);
 	for (uint32_t i = 0; i < spec->files_per_dir && r == 0; i++) {
-		file_name(dir * spec->files_per_dir + i, file);
+		dataset_file_name(dir * spec->files_per_dir + i, file);
 		r = remove_name(dir_fd, file, 0);
 	}
 	return r < 0 ? r : remove_name(fd, name, AT_REMOVEDIR);

@@ -52,6 +52,16 @@ struct dataset_totals dataset_totals(const struct dataset_spec *spec, enum datas
 /** Make the tree in a new or empty directory. -EINTR once *stop is not 0; stop may be NULL. */
 int dataset_build(int dirfd, const char *path, const struct dataset_spec *spec,
                   const volatile sig_atomic_t *stop);
+/**
+ * The same tree in a new or empty directory, as years of use would have left it: entries were made and
+ * removed in no order, so neither inode numbers nor blocks follow the names. Always the same calls in
+ * the same order. After an error, entries that are not of the data set may be left, too.
+ */
+int dataset_build_aged(int dirfd, const char *path, const struct dataset_spec *spec,
+                       const volatile sig_atomic_t *stop);
+/** Look at each entry in the first `tops` directories of the root: the kernel has them in its caches then. */
+int dataset_look(int dirfd, const char *path, const struct dataset_spec *spec, uint32_t tops,
+                 const volatile sig_atomic_t *stop);
 int dataset_change_one(int dirfd, const char *path, const struct dataset_spec *spec);
 int dataset_change_deep(int dirfd, const char *path, const struct dataset_spec *spec);
 int dataset_change_scattered(int dirfd, const char *path, const struct dataset_spec *spec);

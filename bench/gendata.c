@@ -4,6 +4,7 @@
  *
  *     gendata DIR                     50,001 entries
  *     gendata --entries 1000000 DIR   the same shape, larger; 501: the small fixture of the tests
+ *     gendata --aged DIR              the same tree, made as years of use would have left it
  *     gendata --step one DIR          then deep, scattered, reset, remove; with the same --entries
  */
 #include "bench/dataset.h"
@@ -17,6 +18,11 @@
 static int build(int dirfd, const char *path, const struct dataset_spec *spec)
 {
 	return dataset_build(dirfd, path, spec, NULL);
+}
+
+static int build_aged(int dirfd, const char *path, const struct dataset_spec *spec)
+{
+	return dataset_build_aged(dirfd, path, spec, NULL);
 }
 
 struct step {
@@ -33,6 +39,8 @@ static const struct step steps[] = {
 	{ "reset", dataset_reset, DATASET_BUILT },
 	{ "remove", dataset_remove, DATASET_BUILT },
 };
+
+static const struct step aged = { "build", build_aged, DATASET_BUILT };
 
 static const struct step *find_step(const char *name)
 {
@@ -54,7 +62,8 @@ static bool parse_entries(const char *text, struct dataset_spec *ret)
 static int usage(void)
 {
 	(void)fputs(
-		"usage: gendata [--entries N] [--step build|one|deep|scattered|reset|remove] DIR\n",
+		"usage: gendata [--entries N] [--aged | --step build|one|deep|scattered|reset|remove] "
+		"DIR\n",
 		stderr);
 	return 2;
 }
@@ -62,6 +71,7 @@ static int usage(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "aged", no_argument, NULL, 'a' },
 		{ "entries", required_argument, NULL, 'n' },
 		{ "step", required_argument, NULL, 's' },
 		{ 0 },
@@ -73,6 +83,8 @@ int main(int argc, char **argv)
 
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == 'n' && parse_entries(optarg, &spec))
+			continue;
+		if (opt == 'a' && (step = &aged))
 			continue;
 		if (opt == 's' && (step = find_step(optarg)))
 			continue;

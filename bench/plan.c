@@ -187,6 +187,12 @@ static void check_calls(struct bench *b, const struct bench_bar *bar, const stru
 	            (unsigned long long)c->entries, (unsigned long long)(2 * c->dirs));
 }
 
+void plan_check(struct bench *b, const struct bench_bar *bar, const struct bench_counts *c)
+{
+	check_totals(b, bar, c);
+	check_calls(b, bar, c);
+}
+
 /* -- one run --------------------------------------------------------------------------------- */
 
 static void index_path(const struct bench *b, const struct bench_bar *bar, char *path)
@@ -215,8 +221,7 @@ static void take_result(struct bench *b, struct bench_bar *bar, const struct chi
 	bar->counts = now;
 	last.index_bytes = now.index_bytes; /* in pages; not worth a remark */
 	bar->vary |= bar->n > 0 && memcmp(&last, &now, sizeof(now)) != 0;
-	check_totals(b, bar, &now);
-	check_calls(b, bar, &now);
+	plan_check(b, bar, &now);
 	if (strcmp(bar->key, "scan-auto") == 0) {
 		memcpy(b->storage, result->storage, sizeof(b->storage));
 		memcpy(b->evidence, result->evidence, sizeof(b->evidence));

@@ -2,7 +2,7 @@
 /*
  * report - the tables of the report, and the plain formats.
  *
- *     our runs and the floor | other programs | thread scaling | storage | goals | --mount, --hdd
+ *     our runs and the floor | other programs | thread scaling | storage | --mount, --hdd | goals
  */
 #include "bench/report.h"
 
@@ -281,6 +281,25 @@ static void make_measures(const struct bench *b, struct report *r)
 	grid_note(g, "ratio: to the last row of the same kind.");
 }
 
+static void make_decisions(const struct bench *b, struct report *r)
+{
+	static const char *const heads[] = { "where", "auto's decision", "right" };
+	struct grid *g;
+
+	if (b->n_decisions == 0)
+		return;
+	g = add_grid(r, "One reader while the disk has to move its head", heads, ARRAY_SIZE(heads),
+	             7);
+	for (size_t i = 0; i < b->n_decisions; i++) {
+		grid_cell(g, "%s", b->decision[i].group);
+		grid_cell(g, "%s", b->decision[i].text);
+		grid_cell(g, "%s", b->decision[i].right ? "yes" : "no: failed");
+	}
+	grid_note(g,
+	          "As the scan logged them. More than one is right only for what is cached; a scan "
+	          "notices that when the first of its reads has to wait.");
+}
+
 /* -- everything ------------------------------------------------------------------------------ */
 
 static void make_lines(const struct bench *b, struct report *r)
@@ -315,6 +334,7 @@ int report_make(const struct bench *b, struct report *r)
 	if (b->rounds > 0 || b->options.hdd)
 		make_storage(b, r);
 	make_measures(b, r);
+	make_decisions(b, r);
 	make_targets(b, r);
 	for (size_t i = 0; i < r->n_grids; i++)
 		failed |= r->grid[i].failed;

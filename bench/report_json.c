@@ -236,6 +236,19 @@ static void put_measures(struct json *j, const struct bench *b)
 	close_value(j, ']');
 }
 
+static void put_decisions(struct json *j, const struct bench *b)
+{
+	open_value(j, "decisions", '[');
+	for (size_t i = 0; i < b->n_decisions; i++) {
+		open_value(j, NULL, '{');
+		put_text(j, "group", b->decision[i].group);
+		put_text(j, "text", b->decision[i].text);
+		put_bool(j, "right", b->decision[i].right);
+		close_value(j, '}');
+	}
+	close_value(j, ']');
+}
+
 int report_json(const struct bench *b, FILE *out)
 {
 	struct json j = { .out = out, .depth = 1, .first = true };
@@ -262,6 +275,7 @@ int report_json(const struct bench *b, FILE *out)
 	close_value(&j, ']');
 	put_targets(&j, b);
 	put_measures(&j, b);
+	put_decisions(&j, b);
 	put_count(&j, "wrong", b->wrong);
 	close_value(&j, '}');
 	(void)fputc('\n', out);
