@@ -5,6 +5,10 @@
 #include <getopt.h>
 #include <inttypes.h>
 
+enum {
+	DIFF_CACHE = 512 << 10
+};
+
 struct diff_args {
 	const char *index, *a, *b, *path;
 	uint64_t top; /* 0: all */
@@ -201,6 +205,8 @@ static int run(int argc, char **argv)
 		return status;
 	if (tool_open_index(a.index, SNAP_READ, &s) < 0)
 		return EXIT_FAILED;
+	/* Both trees are walked along once: memory that is used again is faster than new. */
+	snap_cache_limit(s, DIFF_CACHE);
 	path = tool_absolute(a.path);
 	r = snap_list_get(s, &l);
 	if (r < 0)
