@@ -24,7 +24,7 @@
 struct scan_counters {
 	_Atomic uint64_t openat, statx, getdents64, close;
 	_Atomic uint64_t entries, bytes, dirs, steals;
-	uint64_t by_errno[SCAN_ERRNO_SLOTS];
+	uint32_t by_errno[SCAN_ERRNO_SLOTS];
 };
 
 /* links.c: inodes with several names below a directory, not all of them seen yet. */
@@ -111,6 +111,8 @@ struct scan_dir {
 	uint64_t *kid_ino;  /* in inode order only */
 	uint32_t *visit;    /* in inode order: which child comes when */
 	size_t n_kids, kids_cap, kid_names_len, kid_names_cap, kid_name_cap, kid_ino_cap;
+
+	struct ahead *_Atomic ahead; /* children opened ahead; set and used with lock */
 
 	_Atomic size_t next;     /* first child that nobody has taken */
 	_Atomic size_t unopened; /* children that still need fd */
@@ -216,6 +218,7 @@ void entries_done(struct scan_listing *l);
 
 /* open.c: finding and holding directories */
 int open_child(struct worker *w, struct scan_dir *d, int *ret_fd);
+int open_to_read(struct worker *w, int dirfd, const char *name); /* fd or -errno */
 void open_drop_parent(struct worker *w, struct scan_dir *parent);
 void open_close(struct worker *w, int fd);
 void open_keep_cursor(struct worker *w, const struct scan_dir *d, int fd);
@@ -224,6 +227,10 @@ int open_statx(struct worker *w, int fd, const char *name, int flags, unsigned m
 int open_statx_meta(struct worker *w, int fd, const char *name, int flags, struct statx *ret);
 uint64_t statx_dev(const struct statx *st);
 void meta_from_statx(const struct statx *st, uint64_t root_dev, struct scan_meta *ret);
+
+/* ahead.c: sub-directories that are opened before their turn, on disks that move their head */
+int ahead_open(struct worker *w, int pfd, struct scan_dir *d); /* fd or -errno */
+void ahead_done(struct worker *w, struct scan_dir *d);
 
 /* readers.c */
 unsigned readers_max(const struct scan_options *o);

@@ -33,7 +33,7 @@ static int sys_openat(struct worker *w, int dirfd, const char *name, int flags)
 }
 
 /* Only the owner of a directory may ask for O_NOATIME; others do without (open(2)). */
-static int open_to_read(struct worker *w, int dirfd, const char *name)
+int open_to_read(struct worker *w, int dirfd, const char *name)
 {
 	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK;
 	int fd = sys_openat(w, dirfd, name, flags | O_NOATIME);
@@ -293,7 +293,7 @@ static int unreachable(struct scan_dir *d, int error)
 static int open_known(struct worker *w, int pfd, struct scan_dir *d, bool known, int *ret_fd)
 {
 	struct statx st;
-	int fd = open_to_read(w, pfd, d->name), r;
+	int fd = ahead_open(w, pfd, d), r;
 
 	if (fd < 0)
 		return describe_unreadable(w, pfd, d, fd);

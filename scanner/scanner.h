@@ -132,7 +132,7 @@ struct scan_stats {
 	uint64_t entries, bytes; /* seen so far, for progress; bytes not corrected for hard links */
 	uint64_t dirs;
 	uint64_t steals;
-	uint64_t by_errno[SCAN_ERRNO_SLOTS];
+	uint32_t by_errno[SCAN_ERRNO_SLOTS]; /* failed calls; the last slot holds all above */
 	uint64_t wall_ns, user_ns, sys_ns;
 	uint64_t peak_rss_kb;
 	uint64_t readers;           /* at the end */

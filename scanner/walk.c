@@ -146,6 +146,7 @@ static void finish(struct worker *w, struct scan_dir *d)
 		struct scan_dir *parent = d->parent;
 
 		report_node(w, d);
+		ahead_done(w, d);
 		dir_free(d);
 		if (!parent)
 			queue_finish_scan(w->scan);

@@ -46,9 +46,9 @@ static int tear_down(void **state)
 	return setrlimit(RLIMIT_NOFILE, &c->before);
 }
 
-static void scan(const char *path, unsigned threads, struct scan_report *ret)
+static void scan(const char *path, unsigned threads, enum scan_order order, struct scan_report *ret)
 {
-	const struct scan_options o = { .threads = threads };
+	const struct scan_options o = { .threads = threads, .order = order };
 
 	assert_int_equal(scan_run(path, &o, NULL, ret), 0);
 	assert_int_equal(ret->totals.errors, 0);
@@ -63,7 +63,7 @@ static void a_chain_of_a_hundred_thousand_directories_is_counted(void **state)
 	struct scan_report report;
 
 	tree_chain(&c->t, CHAIN);
-	scan(c->t.path, 2, &report);
+	scan(c->t.path, 2, SCAN_ORDER_AUTO, &report);
 	assert_int_equal(report.totals.dirs, CHAIN);
 	assert_int_equal(report.totals.files, 1);
 	assert_int_equal(report.stats.openat, CHAIN + 1);
@@ -90,10 +90,11 @@ static void make_comb(const struct tree *t, const char *on, const char *off)
 
 static void assert_comb_is_counted(const struct context *c)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(thread_counts); i++) {
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(thread_counts); i++) {
 		struct scan_report report;
 
-		scan(c->t.path, thread_counts[i], &report);
+		scan(c->t.path, thread_counts[i / 2],
+		     i % 2 ? SCAN_ORDER_INODE : SCAN_ORDER_DIRECTORY, &report);
 		assert_int_equal(report.totals.dirs, 2 * COMB);
 		scan_report_done(&report);
 	}
@@ -122,9 +123,11 @@ static void the_way_back_up_is_short(void **state)
 	struct scan_report report;
 
 	make_comb(&c->t, "a", "b");
-	scan(c->t.path, 1, &report);
-	assert_true(report.stats.openat < 4 * (2 * COMB + 1));
-	scan_report_done(&report);
+	for (int order = SCAN_ORDER_INODE; order <= SCAN_ORDER_DIRECTORY; order++) {
+		scan(c->t.path, 1, order, &report);
+		assert_true(report.stats.openat < 4 * (2 * COMB + 1));
+		scan_report_done(&report);
+	}
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -141,14 +141,20 @@ struct outcome {
 	int result;
 };
 
-static void scan_with(const struct tree *t, struct fault f, unsigned threads, struct outcome *ret)
+static void scan_as(const struct tree *t, struct fault f, const struct scan_options *o,
+                    struct outcome *ret)
 {
 	fault = f;
 	atomic_store(&calls, 0);
-	ret->result = scans_run_threads(t->path, threads, &ret->r, &ret->report);
+	ret->result = scans_run(t->path, o, &ret->r, &ret->report);
 	fault = (struct fault){ 0 };
 	if (ret->r.broken)
 		fail_msg("broken: %s", ret->r.broken);
+}
+
+static void scan_with(const struct tree *t, struct fault f, unsigned threads, struct outcome *ret)
+{
+	scan_as(t, f, &(struct scan_options){ .threads = threads }, ret);
 }
 
 static void outcome_done(struct outcome *o)
@@ -493,17 +499,19 @@ static void no_fault_makes_a_smaller_total_without_a_trace(void **state)
 	static const char *const names[] = { "a",   "b",     "sub",  "empty", "one",
 		                             "two", "three", "four", "" };
 	static const int errors[] = { EACCES, EIO, ENOENT, ENOMEM, ESTALE, ELOOP, ENOTDIR, EPERM };
+	static const struct scan_options ways[] = { { .threads = 2 },
+		                                    { .threads = 1, .order = SCAN_ORDER_INODE } };
 	struct outcome plain;
 
 	scan_with(*state, (struct fault){ 0 }, 2, &plain);
 	for (size_t n = 0; n < ARRAY_SIZE(names); n++) {
-		for (size_t e = 0; e < ARRAY_SIZE(errors) * 2; e++) {
-			struct fault f = { e % 2 ? STATX : OPENAT, names[n], errors[e / 2],
+		for (size_t e = 0; e < ARRAY_SIZE(errors) * 4; e++) {
+			struct fault f = { e % 2 ? STATX : OPENAT, names[n], errors[e / 4],
 				           .from = !*names[n] };
 			struct outcome o;
 			uint64_t trace;
 
-			scan_with(*state, f, 2, &o);
+			scan_as(*state, f, &ways[e / 2 % 2], &o);
 			assert_int_equal(o.result, 0);
 			trace = WITH(o)->errors + WITH(o)->vanished + WITH(o)->changed;
 			if (trace == 0)

@@ -13,6 +13,15 @@
 
 static const unsigned thread_counts[] = { 1, 2, 8 };
 
+/* One reader in inode order also opens sub-directories before their turn. */
+static const struct scan_options ways[] = {
+	{ .threads = 1 },
+	{ .threads = 2 },
+	{ .threads = 8 },
+	{ .threads = 1, .order = SCAN_ORDER_INODE },
+	{ .threads = 3, .order = SCAN_ORDER_INODE },
+};
+
 static int set_up(void **state)
 {
 	static struct tree t;
@@ -49,8 +58,8 @@ static void assert_matches_oracle(const char *path)
 	struct record truth, r;
 
 	scans_ask_oracle(path, &truth);
-	for (size_t i = 0; i < ARRAY_SIZE(thread_counts); i++) {
-		assert_int_equal(scans_run_threads(path, thread_counts[i], &r, &report), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		assert_int_equal(scans_run(path, &ways[i], &r, &report), 0);
 		assert_promises(&r);
 		assert_same(&truth, &r);
 		assert_int_equal(report.totals.errors + report.totals.vanished, 0);
@@ -156,8 +165,8 @@ static void small_directories_cost_one_open_two_reads_and_one_look_an_entry(void
 	struct record r;
 
 	tree_random(t, 5, 1500);
-	for (size_t i = 0; i < ARRAY_SIZE(thread_counts); i++) {
-		scan(t->path, &(struct scan_options){ .threads = thread_counts[i] }, &r, &report);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		scan(t->path, &ways[i], &r, &report);
 		assert_int_equal(report.stats.openat, report.totals.dirs + 1);
 		assert_int_equal(report.stats.statx, report.totals.entries + 1);
 		assert_int_equal(report.stats.getdents64, 2 * (report.totals.dirs + 1));
@@ -277,16 +286,22 @@ static void a_caller_that_has_enough_ends_the_scan(void **state)
 	struct scan_sink sink = {
 		.ctx = &in_flight, .listing = slow_listing, .node = good_node, .drop = drop_state
 	};
-	struct scan_options o = { .threads = 2, .progress = stop_at_once, .progress_ctx = &calls };
 	struct scan_report report = { 0 };
 
 	tree_random(t, 3, 1500);
 	open_before = count_open_files();
-	assert_int_equal(scan_run(t->path, &o, &sink, &report), -ECANCELED);
-	assert_true(calls >= 1);
-	assert_int_equal(in_flight, 0); /* each listing() got its node() or drop() */
-	assert_int_equal(count_open_files(), open_before);
-	assert_null(report.root);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct scan_options o = ways[i];
+
+		calls = 0;
+		o.progress = stop_at_once;
+		o.progress_ctx = &calls;
+		assert_int_equal(scan_run(t->path, &o, &sink, &report), -ECANCELED);
+		assert_true(calls >= 1);
+		assert_int_equal(in_flight, 0); /* each listing() got its node() or drop() */
+		assert_int_equal(count_open_files(), open_before);
+		assert_null(report.root);
+	}
 }
 
 static void an_error_of_the_sink_ends_the_scan(void **state)
