@@ -153,14 +153,12 @@ int view_load(struct view *v, struct gen **ret)
 {
 	struct gen *now = atomic_load(&v->now);
 	struct snap_list all, newest = { 0 };
-	int r = snap_list_get(v->s, &all);
+	int r = snap_list_refresh(v->s, now ? &now->all : NULL, &all);
 
 	*ret = NULL;
 	if (r < 0)
 		return r;
 	if (!is_same(now, &all)) {
-		if (now)
-			snap_list_share(&all, &now->all);
 		r = snap_list_newest(&all, &newest);
 		if (r == 0) {
 			leave_out_damaged(v, &all, &newest);

@@ -312,26 +312,55 @@ static sqlite3_stmt *prepare_list(struct snap *s)
 	return st;
 }
 
-static int read_rows(sqlite3_stmt *st, struct snap_list *ret)
+static int new_info(sqlite3_stmt *st, struct snap_info **ret)
 {
-	size_t cap = 0;
+	struct snap_info *i = calloc(1, sizeof(*i));
+	int r = i ? read_row(st, i) : -ENOMEM;
+
+	if (r < 0)
+		free(i);
+	else
+		*ret = i;
+	return r;
+}
+
+/* A snapshot never changes and its id is never used again; *at goes along known, which is by id too. */
+static struct snap_info *find_known(const struct snap_list *known, size_t *at, int64_t id)
+{
+	while (known && *at < known->n && known->info[*at]->id < id)
+		(*at)++;
+	if (!known || *at == known->n || known->info[*at]->id != id)
+		return NULL;
+	atomic_fetch_add(&known->info[*at]->users, 1);
+	return known->info[*at];
+}
+
+static int read_rows(sqlite3_stmt *st, const struct snap_list *known, struct snap_list *ret)
+{
+	size_t cap = 0, at = 0;
 	int rc = SQLITE_DONE, r = 0;
 
 	while (r == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		struct snap_info *i = calloc(1, sizeof(*i));
+		struct snap_info *i;
 
-		r = i ? base_reserve(&ret->info, &cap, ret->n + 1, sizeof(*ret->info)) : -ENOMEM;
-		if (r == 0)
-			r = read_row(st, i);
+		r = base_reserve(&ret->info, &cap, ret->n + 1, sizeof(*ret->info));
+		if (r < 0)
+			break;
+		i = find_known(known, &at, sqlite3_column_int64(st, COL_ID));
+		if (!i)
+			r = new_info(st, &i);
 		if (r == 0)
 			ret->info[ret->n++] = i;
-		else
-			free(i);
 	}
 	return r ? r : snap_errno(rc);
 }
 
 int snap_list_get(struct snap *s, struct snap_list *ret)
+{
+	return snap_list_refresh(s, NULL, ret);
+}
+
+int snap_list_refresh(struct snap *s, const struct snap_list *known, struct snap_list *ret)
 {
 	struct snap_list l = { 0 };
 	sqlite3_stmt *st = NULL;
@@ -341,7 +370,7 @@ int snap_list_get(struct snap *s, struct snap_list *ret)
 	r = store_begin_read(s);
 	if (r == 0) {
 		st = prepare_list(s);
-		r = st ? read_rows(st, &l) : snap_errno(sqlite3_errcode(s->db));
+		r = st ? read_rows(st, known, &l) : snap_errno(sqlite3_errcode(s->db));
 	}
 	(void)sqlite3_finalize(st);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -391,22 +420,6 @@ int snap_list_newest(const struct snap_list *all, struct snap_list *ret)
 	}
 	*ret = l;
 	return 0;
-}
-
-/* Both are in order of id, or both in any other order that they share. */
-void snap_list_share(struct snap_list *l, const struct snap_list *other)
-{
-	for (size_t i = 0, j = 0; i < l->n; i++) {
-		while (j < other->n && other->info[j]->id < l->info[i]->id)
-			j++;
-		if (j == other->n)
-			return;
-		if (other->info[j]->id != l->info[i]->id || other->info[j] == l->info[i])
-			continue;
-		info_put(l->info[i]);
-		atomic_fetch_add(&other->info[j]->users, 1);
-		l->info[i] = other->info[j];
-	}
 }
 
 void snap_list_replace(struct snap_list *l, size_t i, struct snap_info *info)

@@ -74,16 +74,16 @@ void snap_release(struct snap *s);
 /* -- snapshots ------------------------------------------------------------------------------- */
 
 struct snap_list {
-	struct snap_info **info; /* shared: see snap_list_share() */
+	struct snap_info **info; /* may be shared with other lists */
 	size_t n;
 };
 
 /** All snapshots by id. */
 int snap_list_get(struct snap *s, struct snap_list *ret);
+/** The same; those that are in an earlier list too are shared with it, so both cost little more than one. */
+int snap_list_refresh(struct snap *s, const struct snap_list *known, struct snap_list *ret);
 /** Of a list by id the newest of each root, shared with it. */
 int snap_list_newest(const struct snap_list *all, struct snap_list *ret);
-/** Snapshots never change: take those that other has too from there, so that two lists cost little more than one. */
-void snap_list_share(struct snap_list *l, const struct snap_list *other);
 /** Put a snapshot of another list in place i; NULL leaves the place empty, for the caller to close. */
 void snap_list_replace(struct snap_list *l, size_t i, struct snap_info *info);
 void snap_list_done(struct snap_list *l);

@@ -305,21 +305,12 @@ static int is_empty(sqlite3 *db, bool *ret)
 	return r;
 }
 
-static int sync_file(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
-
-	if (fd < 0 || fdatasync(fd) < 0)
-		r = -errno;
-	base_close(fd);
-	return r;
-}
-
 /*
  * A new file gets its tables in one transaction, so a killed process leaves it empty or whole. There is
- * nothing to lose yet, so it is made durable once at the end rather than at each step.
+ * nothing to lose yet, so nothing is waited for: the tables lie in the log, which the first snapshot
+ * makes durable as a whole.
  */
-static int create_index(sqlite3 *db, const char *path)
+static int create_index(sqlite3 *db)
 {
 	bool empty;
 	int r = store_exec(
@@ -334,13 +325,11 @@ static int create_index(sqlite3 *db, const char *path)
 		r = store_exec(db, "COMMIT");
 	if (r < 0 && !sqlite3_get_autocommit(db))
 		(void)store_exec(db, "ROLLBACK");
-	if (r == 0)
-		r = store_exec(db, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA synchronous=FULL;");
-	return r == 0 ? sync_file(path) : r;
+	return r == 0 ? store_exec(db, "PRAGMA synchronous=FULL;") : r;
 }
 
 /* Changing the journal does not wait for others (sqlite3_busy_handler), so several at once take turns. */
-static int create_or_wait(sqlite3 *db, const char *path)
+static int create_or_wait(sqlite3 *db)
 {
 	const struct timespec pause = { 0, 20000000 };
 	bool empty = true;
@@ -351,7 +340,7 @@ static int create_or_wait(sqlite3 *db, const char *path)
 			(void)nanosleep(&pause, NULL);
 		r = is_empty(db, &empty);
 		if (r == 0 && empty)
-			r = create_index(db, path);
+			r = create_index(db);
 	}
 	return r;
 }
@@ -428,7 +417,7 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 	if (r == 0)
 		r = is_empty(s->db, &empty);
 	if (r == 0 && empty)
-		r = flags & SNAP_WRITE ? create_or_wait(s->db, path) : -EMEDIUMTYPE;
+		r = flags & SNAP_WRITE ? create_or_wait(s->db) : -EMEDIUMTYPE;
 	if (r == 0)
 		r = check_format(s->db);
 	if (r == 0)
