@@ -112,7 +112,8 @@ struct scan_dir {
 	uint32_t *visit;    /* in inode order: which child comes when */
 	size_t n_kids, kids_cap, kid_names_len, kid_names_cap, kid_name_cap, kid_ino_cap;
 
-	struct ahead *_Atomic ahead; /* children opened ahead; set and used with lock */
+	struct ahead *_Atomic
+		ahead; /* children opened ahead; with lock, but for a look whether there are any */
 
 	_Atomic size_t next;     /* first child that nobody has taken */
 	_Atomic size_t unopened; /* children that still need fd */
@@ -229,6 +230,10 @@ uint64_t statx_dev(const struct statx *st);
 void meta_from_statx(const struct statx *st, uint64_t root_dev, struct scan_meta *ret);
 
 /* ahead.c: sub-directories that are opened before their turn, on disks that move their head */
+enum {
+	SCAN_AHEAD = 128
+};
+
 int ahead_open(struct worker *w, int pfd, struct scan_dir *d); /* fd or -errno */
 void ahead_done(struct worker *w, struct scan_dir *d);
 

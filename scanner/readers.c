@@ -23,10 +23,10 @@
 enum {
 	COLD_SOLID = 8,
 	COLD_NETWORK = 16,
-	SAMPLE_DIRS =
-		16, /* directories between two looks, fewer at first; one on a rotational disk */
-	CACHED_ROTATIONAL =
-		48, /* directories in a row without a read before more readers may join */
+	/* Directories between two looks, fewer at first; one on a rotational disk. */
+	SAMPLE_DIRS = 16,
+	/* Directories in a row without a read before more readers may join; more than were opened ahead at once. */
+	CACHED_ROTATIONAL = SCAN_AHEAD + 48,
 	CACHED_OTHER = 512,
 	WAITS_NETWORK = 4, /* waits in a sample that count as cold */
 };

@@ -40,7 +40,7 @@ void pack_free(struct snap_pack *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; p->index && i < p->n; i++) /* most packs have no large directory */
+	for (size_t i = 0; p->index && i < p->n; i++)
 		node_index_free(p->index[i]);
 	free(p->index);
 	free(p->data);
@@ -222,7 +222,7 @@ static void unpin(struct snap_pack *p)
 	atomic_fetch_sub_explicit(&p->pins, 1, memory_order_release);
 }
 
-static void pin_again(struct snap_pack *p)
+static void pin_add(struct snap_pack *p)
 {
 	atomic_fetch_add_explicit(&p->pins, 1, memory_order_relaxed);
 }
@@ -341,7 +341,7 @@ uint64_t cache_virtual_id(struct snap *s)
 void cache_add_virtual(struct snap *s, struct snap_pack *p)
 {
 	(void)pthread_mutex_lock(&s->lock);
-	pin_again(p);
+	pin_add(p);
 	cache_add(s->cache, p);
 	(void)pthread_mutex_unlock(&s->lock);
 }
@@ -354,6 +354,7 @@ void snap_virtual_drop(struct snap *s, uint64_t ref)
 	p = cache_find(s->cache, ref >> REF_SLOT_BITS);
 	if (p)
 		unpin(p);
+	cache_shrink(s->cache);
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -382,7 +383,7 @@ static int pin(struct snap *s, uint64_t ref, struct snap_pack **ret)
 	if (r == 0 && !has_slot(p, ref & (PACK_SLOTS_MAX - 1)))
 		r = -ESTALE;
 	if (r == 0) {
-		pin_again(p);
+		pin_add(p);
 		*ret = p;
 	}
 	if (grown)
@@ -474,7 +475,7 @@ void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *
 	(void)s;
 	*ret = *n;
 	if (n->pack)
-		pin_again(n->pack);
+		pin_add(n->pack);
 }
 
 int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret)

@@ -355,6 +355,15 @@ static int read_rows(sqlite3_stmt *st, const struct snap_list *known, struct sna
 	return r ? r : snap_errno(rc);
 }
 
+/* A mount keeps many lists: none takes more than it needs. */
+static void trim(struct snap_list *l)
+{
+	struct snap_info **fit = l->n ? realloc(l->info, l->n * sizeof(*fit)) : NULL;
+
+	if (fit)
+		l->info = fit;
+}
+
 int snap_list_get(struct snap *s, struct snap_list *ret)
 {
 	return snap_list_refresh(s, NULL, ret);
@@ -374,11 +383,13 @@ int snap_list_refresh(struct snap *s, const struct snap_list *known, struct snap
 	}
 	(void)sqlite3_finalize(st);
 	(void)pthread_mutex_unlock(&s->lock);
-	if (r < 0)
+	if (r < 0) {
 		snap_list_done(&l);
-	else
-		*ret = l;
-	return r;
+		return r;
+	}
+	trim(&l);
+	*ret = l;
+	return 0;
 }
 
 void snap_info_done(struct snap_info *i)
@@ -418,6 +429,7 @@ int snap_list_newest(const struct snap_list *all, struct snap_list *ret)
 		atomic_fetch_add(&all->info[i]->users, 1);
 		l.info[l.n++] = all->info[i];
 	}
+	trim(&l);
 	*ret = l;
 	return 0;
 }

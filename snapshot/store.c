@@ -305,12 +305,23 @@ static int is_empty(sqlite3 *db, bool *ret)
 	return r;
 }
 
+/* A log beside a file of no bytes is thrown away (SQLite's pagerOpenWalIfPresent), so the file has to be there. */
+static int sync_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
+
+	if (fd < 0 || fdatasync(fd) < 0)
+		r = -errno;
+	base_close(fd);
+	return r;
+}
+
 /*
  * A new file gets its tables in one transaction, so a killed process leaves it empty or whole. There is
- * nothing to lose yet, so nothing is waited for: the tables lie in the log, which the first snapshot
- * makes durable as a whole.
+ * nothing to lose yet, so the transaction is not waited for: it lies in the log, which the first snapshot
+ * makes durable with itself.
  */
-static int create_index(sqlite3 *db)
+static int create_index(sqlite3 *db, const char *path)
 {
 	bool empty;
 	int r = store_exec(
@@ -325,11 +336,14 @@ static int create_index(sqlite3 *db)
 		r = store_exec(db, "COMMIT");
 	if (r < 0 && !sqlite3_get_autocommit(db))
 		(void)store_exec(db, "ROLLBACK");
-	return r == 0 ? store_exec(db, "PRAGMA synchronous=FULL;") : r;
+	if (store_exec(db, "PRAGMA synchronous=FULL;") <
+	    0) /* also when another process was faster */
+		return -EIO;
+	return r == 0 ? sync_file(path) : r;
 }
 
 /* Changing the journal does not wait for others (sqlite3_busy_handler), so several at once take turns. */
-static int create_or_wait(sqlite3 *db)
+static int create_or_wait(sqlite3 *db, const char *path)
 {
 	const struct timespec pause = { 0, 20000000 };
 	bool empty = true;
@@ -340,7 +354,7 @@ static int create_or_wait(sqlite3 *db)
 			(void)nanosleep(&pause, NULL);
 		r = is_empty(db, &empty);
 		if (r == 0 && empty)
-			r = create_index(db);
+			r = create_index(db, path);
 	}
 	return r;
 }
@@ -386,7 +400,7 @@ static int prepare(struct snap *s)
 	return snap_errno(rc);
 }
 
-/* It is held for some microseconds at a time: waiting for it asleep would take longer. */
+/* While a tree is read it is held for some microseconds at a time: waiting for it asleep would take longer. */
 static void init_lock(pthread_mutex_t *lock)
 {
 	pthread_mutexattr_t attr;
@@ -411,13 +425,11 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 	s->cache = cache_new();
 	if (!s->path || !s->cache)
 		return -ENOMEM;
-	if (flags & SNAP_WRITE)
-		snap_cache_limit(s, CACHE_WRITER);
 	r = store_connect(path, flags, &s->db);
 	if (r == 0)
 		r = is_empty(s->db, &empty);
 	if (r == 0 && empty)
-		r = flags & SNAP_WRITE ? create_or_wait(s->db) : -EMEDIUMTYPE;
+		r = flags & SNAP_WRITE ? create_or_wait(s->db, path) : -EMEDIUMTYPE;
 	if (r == 0)
 		r = check_format(s->db);
 	if (r == 0)

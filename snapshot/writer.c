@@ -389,13 +389,17 @@ static int load_bounds(struct snap_writer *w)
 {
 	uint64_t next = 0;
 	sqlite3_stmt *st;
+	/* An index that says nothing of it is asked for each node. */
 	int rc = sqlite3_prepare_v2(w->s->db,
-	                            "SELECT a.value, b.value FROM meta a, meta b"
-	                            " WHERE a.key='next_pack' AND b.key='newest'",
+	                            "SELECT value, ifnull((SELECT value FROM meta WHERE"
+	                            " key='newest' AND typeof(value)='integer'), ?)"
+	                            " FROM meta WHERE key='next_pack'",
 	                            -1, &st, NULL);
 
-	if (rc == SQLITE_OK)
+	if (rc == SQLITE_OK) {
+		(void)sqlite3_bind_int64(st, 1, INT64_MAX);
 		rc = sqlite3_step(st);
+	}
 	if (rc == SQLITE_ROW) {
 		next = (uint64_t)sqlite3_column_int64(st, 0);
 		w->newest_stored = sqlite3_column_int64(st, 1);
@@ -467,6 +471,7 @@ int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode,
 		free(w);
 		return r;
 	}
+	snap_cache_limit(s, CACHE_WRITER);
 	w->s = s;
 	w->mode = mode;
 	w->sink = (struct scan_sink){

@@ -15,7 +15,8 @@
 enum {
 	DESCRIPTORS = 64,
 	CHAIN = 100000,
-	COMB = 3000
+	COMB = 3000,
+	WIDE = 40,
 };
 
 static const unsigned thread_counts[] = { 1, 2, 8 };
@@ -116,6 +117,30 @@ static void a_comb_whose_short_teeth_come_first_is_counted(void **state)
 	assert_comb_is_counted(c);
 }
 
+/* What was open before leaves few descriptors: then fewer directories are opened ahead. */
+static void a_wide_directory_is_counted_with_few_descriptors_left(void **state)
+{
+	const struct context *c = *state;
+	int others[54];
+	char name[16];
+
+	for (int i = 0; i < WIDE; i++) {
+		(void)snprintf(name, sizeof(name), "d%d", i);
+		assert_int_equal(mkdirat(c->t.fd, name, 0755), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		others[i] = dup(c->t.fd);
+	for (int order = SCAN_ORDER_INODE; order <= SCAN_ORDER_DIRECTORY; order++) {
+		struct scan_report report;
+
+		scan(c->t.path, 1, order, &report);
+		assert_int_equal(report.totals.dirs, WIDE);
+		scan_report_done(&report);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		(void)close(others[i]);
+}
+
 /* With one reader the way back costs a constant number of calls per level, not the depth. */
 static void the_way_back_up_is_short(void **state)
 {
@@ -139,6 +164,7 @@ int main(void)
 		TEST(a_comb_whose_long_teeth_come_first_is_counted),
 		TEST(a_comb_whose_short_teeth_come_first_is_counted),
 		TEST(the_way_back_up_is_short),
+		TEST(a_wide_directory_is_counted_with_few_descriptors_left),
 	};
 
 	tree_prefer_memory(); /* removing a deep chain takes a disk ten times as long as all the rest */
