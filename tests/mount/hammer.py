@@ -160,7 +160,8 @@ def main():
     fine = verify(outs, state_of, states)
     half = memory[len(memory) // 2]
     print("resident, kB:", *memory[::max(1, len(memory) // 10)], memory[-1])
-    if not os.environ.get("SANITIZED") and memory[-1] > half + 3000:
+    # A snapshot takes 2 KB in the list of all; the cache of texts fills up to its 4 MB meanwhile.
+    if not os.environ.get("SANITIZED") and memory[-1] > half + 3000 + 2 * SNAPSHOTS:
         print("the memory grows")
         fine = False
     sys.exit(not fine)
