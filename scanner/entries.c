@@ -376,7 +376,7 @@ static int look_in_inode_order(struct worker *w, struct scan_listing *l, int fd)
 {
 	int r = base_reserve(&l->order, &l->order_cap, l->n, sizeof(*l->order));
 
-	if (r < 0)
+	if (r < 0 || l->n == 0)
 		return r;
 	for (uint32_t i = 0; i < l->n; i++)
 		l->order[i] = i;
