@@ -108,7 +108,7 @@ int known_add(struct known *k, const struct node_key *key, uint64_t ref)
 	struct slot *s;
 	int r;
 
-	if (!sh->slot || (sh->n + 1) * 4 > (sh->mask + 1) * 3) {
+	if (!sh->slot || (sh->n + 1) * 8 > (sh->mask + 1) * 7) {
 		r = grow(sh);
 		if (r < 0)
 			return r;
