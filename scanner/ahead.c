@@ -36,8 +36,8 @@ static bool is_wanted(const struct worker *w, const struct scan_dir *parent)
 
 static bool is_plain(const struct scan_dir *parent, size_t index)
 {
-	const char *name = parent->kid_names + parent->kid_name[index];
-	const struct mount_trap *trap = mounts_child(parent->trap, name);
+	const struct mount_trap *trap =
+		mounts_child(parent->trap, scan_dir_kid_name(parent, index));
 
 	return !(trap && trap->fstype); /* a mount point is looked at first */
 }
@@ -57,8 +57,7 @@ static size_t budget_of(const struct scan *s)
 static bool open_one(struct worker *w, int pfd, const struct scan_dir *parent, size_t index,
                      struct ahead *a)
 {
-	const char *name = parent->kid_names + parent->kid_name[index];
-	int fd = open_to_read(w, pfd, name);
+	int fd = open_to_read(w, pfd, scan_dir_kid_name(parent, index));
 
 	/* It may be all this that nothing is left for: the directory gets another try in its turn. */
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
@@ -108,7 +107,7 @@ static bool take(struct worker *w, struct ahead *a, size_t index, int *ret)
 }
 
 /* What nobody has taken is closed. With d's lock, or when all below d is done with. */
-static void drop(struct worker *w, struct scan_dir *d)
+void ahead_done(struct worker *w, struct scan_dir *d)
 {
 	struct ahead *a = atomic_exchange(&d->ahead, NULL);
 
@@ -125,27 +124,23 @@ static void drop(struct worker *w, struct scan_dir *d)
 int ahead_open(struct worker *w, int pfd, struct scan_dir *d)
 {
 	struct scan_dir *parent = d->parent;
+	struct ahead *a;
 	int fd = -1;
 	bool got;
 
 	if (!parent || (!atomic_load(&parent->ahead) && !is_wanted(w, parent)))
 		return open_to_read(w, pfd, d->name);
 	(void)pthread_mutex_lock(&parent->lock);
-	got = take(w, atomic_load(&parent->ahead), d->index, &fd);
+	a = atomic_load(&parent->ahead);
+	got = take(w, a, d->index, &fd);
 	if (!got && is_wanted(w, parent) && is_plain(parent, d->index)) {
-		drop(w, parent);
-		atomic_store(&parent->ahead, fill(w, pfd, d));
-		got = take(w, atomic_load(&parent->ahead), d->index, &fd);
+		ahead_done(w, parent);
+		a = fill(w, pfd, d);
+		atomic_store(&parent->ahead, a);
+		got = take(w, a, d->index, &fd);
 	}
-	if (got && !is_wanted(w, parent) &&
-	    atomic_load(&parent->ahead)->first == atomic_load(&parent->ahead)->n)
-		drop(w, parent); /* nothing more comes */
+	if (got && a->first == a->n && !is_wanted(w, parent))
+		ahead_done(w, parent); /* nothing more comes */
 	(void)pthread_mutex_unlock(&parent->lock);
 	return got ? fd : open_to_read(w, pfd, d->name);
-}
-
-/* All below d is done with. */
-void ahead_done(struct worker *w, struct scan_dir *d)
-{
-	drop(w, d);
 }

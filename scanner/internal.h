@@ -126,6 +126,11 @@ struct scan_dir {
 	struct link_set own;    /* multi-link files right here; the reading worker's */
 };
 
+static inline const char *scan_dir_kid_name(const struct scan_dir *d, size_t index)
+{
+	return d->kid_names + d->kid_name[index];
+}
+
 struct worker {
 	struct scan *scan;
 	unsigned id;

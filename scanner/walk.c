@@ -47,7 +47,7 @@ static struct scan_dir *dir_new(struct scan_dir *parent, size_t index)
 	atomic_init(&d->pending, 1);
 	(void)pthread_mutex_init(&d->lock, NULL);
 	if (parent) {
-		d->name = parent->kid_names + parent->kid_name[index];
+		d->name = scan_dir_kid_name(parent, index);
 		d->depth = parent->depth + 1;
 		d->trap = mounts_child(parent->trap, d->name);
 	}

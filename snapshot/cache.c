@@ -358,7 +358,7 @@ void snap_virtual_drop(struct snap *s, uint64_t ref)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-static bool has_slot(const struct snap_pack *p, size_t slot)
+bool pack_has(const struct snap_pack *p, size_t slot)
 {
 	return slot < p->n && p->offset[slot] != p->offset[slot + 1];
 }
@@ -380,7 +380,7 @@ static int pin(struct snap *s, uint64_t ref, struct snap_pack **ret)
 		list_remove(c, p);
 		list_add(c, p);
 	}
-	if (r == 0 && !has_slot(p, ref & (PACK_SLOTS_MAX - 1)))
+	if (r == 0 && !pack_has(p, ref & (PACK_SLOTS_MAX - 1)))
 		r = -ESTALE;
 	if (r == 0) {
 		pin_add(p);

@@ -158,6 +158,8 @@ struct snap_pack {
 
 uint64_t cache_virtual_id(struct snap *s);
 void cache_add_virtual(struct snap *s, struct snap_pack *p);
+/* Is there a node in this slot, or did prune empty it? */
+bool pack_has(const struct snap_pack *p, size_t slot);
 /* Call with the lock held, or alone. */
 int pack_decode(struct snap *s, sqlite3_stmt *row, struct snap_pack **ret);
 void pack_free(struct snap_pack *p);

@@ -150,11 +150,6 @@ struct sweep {
 	uint64_t nodes;
 };
 
-static bool is_used(const struct snap_pack *p, size_t slot)
-{
-	return p->offset[slot] != p->offset[slot + 1];
-}
-
 /* Build the pack again with the dead slots empty. */
 static int rebuild(struct sweep *w, const struct snap_pack *p)
 {
@@ -165,7 +160,7 @@ static int rebuild(struct sweep *w, const struct snap_pack *p)
 	w->data.len = w->fps.len = w->raw.len = 0;
 	r = bytes_add(&w->raw, buf, (size_t)(varint_put(buf, p->n) - buf));
 	for (size_t i = 0; r == 0 && i < p->n; i++) {
-		bool keep = is_used(p, i) && marks_has(w->live, p->id << REF_SLOT_BITS | i);
+		bool keep = pack_has(p, i) && marks_has(w->live, p->id << REF_SLOT_BITS | i);
 		size_t len = keep ? p->offset[i + 1] - p->offset[i] : 0;
 
 		r = bytes_add(&w->raw, buf, (size_t)(varint_put(buf, len) - buf));
@@ -217,8 +212,8 @@ static int sweep_pack(struct sweep *w, uint64_t id)
 	if (r < 0 || !p)
 		return r;
 	for (size_t i = 0; i < p->n; i++) {
-		used += is_used(p, i);
-		live += is_used(p, i) && marks_has(w->live, id << REF_SLOT_BITS | i);
+		used += pack_has(p, i);
+		live += pack_has(p, i) && marks_has(w->live, id << REF_SLOT_BITS | i);
 	}
 	w->nodes += used - live;
 	if (live == 0) {
