@@ -146,7 +146,7 @@ static int add_dir(struct search *s, const struct open_dir *parent, const struct
 {
 	struct snap_node kid;
 	uint64_t bound;
-	int r = snap_kid_get(s->d->s, n, e->kid, &kid);
+	int r = snap_kid_head(s->d->s, n, e->kid, &kid);
 
 	if (r < 0)
 		return r;

@@ -226,7 +226,7 @@ static int sums_of(const struct usage_dir *d, uint64_t ref, uint64_t *bytes, uin
 
 	*bytes = *files = 0;
 	if (ref)
-		r = snap_node_get(d->s, ref, &n);
+		r = snap_head_get(d->s, ref, &n);
 	if (ref && r == 0) {
 		*bytes = n.totals.bytes;
 		*files = n.totals.files;

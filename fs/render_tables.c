@@ -90,7 +90,7 @@ static int entry_bytes(const struct usage_dir *d, const struct snap_entry *e, ui
 	*ret = e->meta.blocks * 512;
 	if (e->type != SCAN_DIR || !e->kid)
 		return 0;
-	r = snap_node_get(d->s, e->kid, &n);
+	r = snap_head_get(d->s, e->kid, &n);
 	if (r < 0)
 		return r;
 	*ret = n.totals.bytes;
@@ -202,7 +202,7 @@ static int trouble_entry(struct troubles *t, const struct pending *at, const str
 	if (!path)
 		return -ENOMEM;
 	if (!e->problem) {
-		r = snap_kid_get(t->d->s, dir, e->kid, &n);
+		r = snap_kid_head(t->d->s, dir, e->kid, &n);
 		deeper = r == 0 && has_trouble(&n.totals);
 		if (r == 0)
 			snap_node_put(t->d->s, &n);

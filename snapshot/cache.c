@@ -2,17 +2,17 @@
 /*
  * cache - packs in memory: loaded on demand, checked, decompressed, the least recently used dropped.
  *
- *     snap_node_get: ref -> pack (cached, or read and verified) -> pinned -> record parsed
+ *     snap_node_get: ref -> pack (cached, or read and verified) -> pinned -> head, listing parsed
+ *     snap_head_get: the same with the heads alone; the lists of the pack come when they are wanted
  *
- * All of it happens under the handle's lock but for the parsing and the index of a large directory.
+ * All of it happens under the handle's lock but for unpacking, parsing, the index of a large directory.
  */
 #include "snapshot/internal.h"
 
 #include <zstd.h>
 
 enum {
-	BUCKETS = 4096,
-	RAW_MAX = 1 << 30
+	BUCKETS = 4096
 };
 
 /* Ids above those of any stored pack. */
@@ -36,6 +36,14 @@ struct pack_cache *cache_new(void)
 	return c;
 }
 
+static void lists_free(struct pack_lists *l)
+{
+	free(l->list);
+	free(l->at);
+	free(l->fps);
+	*l = (struct pack_lists){ 0 };
+}
+
 void pack_free(struct snap_pack *p)
 {
 	if (!p)
@@ -43,9 +51,9 @@ void pack_free(struct snap_pack *p)
 	for (size_t i = 0; p->index && i < p->n; i++)
 		node_index_free(p->index[i]);
 	free(p->index);
-	free(p->data);
-	free(p->offset);
-	free(p->fps);
+	free(p->head);
+	free(p->at);
+	lists_free(&p->lists);
 	free(p);
 }
 
@@ -64,123 +72,141 @@ void cache_free(struct pack_cache *c)
 	free(c);
 }
 
-/* A row of the pack table. */
-struct raw_pack {
-	uint64_t id, sum;
-	int codec;
-	int64_t size;
-	const uint8_t *fps, *data;
-	size_t fps_len, len;
-};
-
-static int raw_from_row(sqlite3_stmt *row, struct raw_pack *ret)
-{
-	*ret = (struct raw_pack){
-		.id = (uint64_t)sqlite3_column_int64(row, 0),
-		.codec = sqlite3_column_int(row, 1),
-		.size = sqlite3_column_int64(row, 2),
-		.sum = (uint64_t)sqlite3_column_int64(row, 3),
-		.fps = sqlite3_column_blob(row, 4),
-		.data = sqlite3_column_blob(row, 5),
-	};
-	ret->fps_len = (size_t)sqlite3_column_bytes(row, 4);
-	ret->len = (size_t)sqlite3_column_bytes(row, 5);
-	return ret->size < 0 || ret->size > RAW_MAX || !ret->data || !ret->fps ? -EUCLEAN : 0;
-}
-
 /* Unpacking takes a while: not under the lock, so not from the row either. *ret is to be freed. */
-static int raw_copy(struct raw_pack *raw, uint8_t **ret)
+static int row_copy(struct pack_row *row, uint8_t **ret)
 {
-	uint8_t *p = malloc(raw->fps_len + raw->len);
+	uint8_t *p = malloc(MAX(row->head_len + row->fps_len + row->list_len, 1));
 
 	if (!p)
 		return -ENOMEM;
-	memcpy(p, raw->fps, raw->fps_len);
-	memcpy(p + raw->fps_len, raw->data, raw->len);
-	raw->fps = p;
-	raw->data = p + raw->fps_len;
 	*ret = p;
+	row->head = memcpy(p, row->head, row->head_len);
+	if (row->list) {
+		p += row->head_len;
+		row->fps = memcpy(p, row->fps, row->fps_len);
+		row->list = memcpy(p + row->fps_len, row->list, row->list_len);
+	}
 	return 0;
 }
 
-static int decompress(struct ZSTD_DCtx_s *zstd, const struct raw_pack *raw, struct snap_pack *p)
-{
-	size_t size = (size_t)raw->size;
+enum part {
+	HEADS,
+	LISTS,
+	PARTS
+};
 
-	p->data = malloc(MAX(size, 1));
-	if (!p->data)
-		return -ENOMEM;
-	if (raw->codec == CODEC_RAW && raw->len == size)
-		memcpy(p->data, raw->data, size);
-	else if (raw->codec != CODEC_ZSTD ||
-	         ZSTD_decompressDCtx(zstd, p->data, size, raw->data, raw->len) != size)
-		return -EUCLEAN;
-	return 0;
+/*
+ * A pack begins with both lengths of each slot: sum those of one part into at[n + 1]. Returns where the
+ * heads begin, or NULL.
+ */
+static const uint8_t *sum_lengths(const uint8_t *p, const uint8_t *end, size_t n, enum part part,
+                                  uint32_t *at)
+{
+	uint64_t sum = 0, len[PARTS];
+
+	for (size_t i = 0; i < n; i++) {
+		at[i] = (uint32_t)sum;
+		for (size_t k = 0; k < PARTS; k++)
+			p = varint_get(p, end, &len[k]);
+		/* An emptied slot has neither. */
+		if (!p || !len[HEADS] != !len[LISTS] || len[part] > PACK_RAW_MAX ||
+		    (sum += len[part]) > PACK_RAW_MAX)
+			return NULL;
+	}
+	at[n] = (uint32_t)sum;
+	return p;
 }
 
-/* The pack begins with the number of records and the length of each. */
-static int find_records(struct snap_pack *p, size_t size)
+static int find_heads(struct snap_pack *p, size_t size)
 {
-	const uint8_t *at = p->data, *end = p->data + size;
-	uint64_t n = 0, len = 0, sum = 0;
+	const uint8_t *at = p->head, *end = p->head + size;
+	uint64_t n = 0;
 
 	at = varint_get(at, end, &n);
 	if (!at || n > PACK_SLOTS_MAX)
 		return -EUCLEAN;
 	p->n = (size_t)n;
-	p->offset = calloc(p->n + 1, sizeof(*p->offset));
-	if (!p->offset)
+	p->at = calloc(p->n + 1, sizeof(*p->at));
+	if (!p->at)
 		return -ENOMEM;
-	for (size_t i = 0; i < p->n; i++) {
-		at = varint_get(at, end, &len);
-		if (!at || len > size)
-			return -EUCLEAN;
-		p->offset[i] = (uint32_t)sum;
-		sum += len;
-		if (sum > size)
-			return -EUCLEAN;
-	}
-	p->offset[p->n] = (uint32_t)sum;
-	if (sum != (size_t)(end - at))
+	at = sum_lengths(at, end, p->n, HEADS, p->at);
+	if (!at || p->at[p->n] != (size_t)(end - at))
 		return -EUCLEAN;
 	for (size_t i = 0; i <= p->n; i++)
-		p->offset[i] += (uint32_t)(at - p->data);
+		p->at[i] += (uint32_t)(at - p->head);
 	return 0;
 }
 
-static int pack_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct raw_pack *raw,
+static int head_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
                      struct snap_pack *p)
 {
+	size_t size = (size_t)row->size;
 	int r;
 
-	p->id = raw->id;
-	if (pack_sum(s->secret, raw->id, raw->fps, raw->fps_len, raw->data, raw->len) != raw->sum)
+	p->id = row->id;
+	p->sum = row->sum;
+	if (pack_sum(s->secret, row->id, NULL, 0, row->head, row->head_len) != row->sum)
 		return -EUCLEAN;
-	r = decompress(zstd, raw, p);
+	r = pack_unpack(zstd, row->codec, row->head, row->head_len, size, &p->head);
 	if (r == 0)
-		r = find_records(p, (size_t)raw->size);
-	if (r < 0)
-		return r;
-	if (raw->fps_len != p->n * FP_STORED)
-		return -EUCLEAN;
-	p->fps = malloc(MAX(raw->fps_len, 1));
-	if (!p->fps)
-		return -ENOMEM;
-	memcpy(p->fps, raw->fps, raw->fps_len);
-	p->bytes = sizeof(*p) + (size_t)raw->size + raw->fps_len + p->n * sizeof(*p->offset);
-	return 0;
+		r = find_heads(p, size);
+	p->bytes = sizeof(*p) + size + p->n * sizeof(*p->at);
+	return r;
 }
 
-static int pack_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct raw_pack *raw,
-                    struct snap_pack **ret)
+/* The rest of a pack whose heads are there. On success *ret is to be freed. */
+static int lists_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
+                      const struct snap_pack *p, struct pack_lists *ret)
+{
+	const uint8_t *heads = p->head + p->at[0], *at;
+	uint64_t n;
+
+	if (row->fps_len != p->n * FP_STORED || pack_sum(s->secret, row->id, row->fps, row->fps_len,
+	                                                 row->list, row->list_len) != row->list_sum)
+		return -EUCLEAN;
+	ret->at = calloc(p->n + 1, sizeof(*ret->at));
+	ret->fps = malloc(MAX(row->fps_len, 1));
+	if (!ret->at || !ret->fps)
+		return -ENOMEM;
+	memcpy(ret->fps, row->fps, row->fps_len);
+	at = varint_get(p->head, heads, &n);
+	if (!sum_lengths(at, heads, p->n, LISTS, ret->at))
+		return -EUCLEAN;
+	return pack_unpack(zstd, row->list_codec, row->list, row->list_len, ret->at[p->n],
+	                   &ret->list);
+}
+
+/* Call with the lock held, or alone. */
+static size_t lists_attach(struct snap_pack *p, struct pack_lists *l)
+{
+	size_t bytes = p->n * (sizeof(*l->at) + FP_STORED) + l->at[p->n];
+
+	p->lists = *l;
+	*l = (struct pack_lists){ 0 };
+	p->bytes += bytes;
+	return bytes;
+}
+
+static int heads_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
+                     struct snap_pack **ret)
 {
 	struct snap_pack *p = calloc(1, sizeof(*p));
-	int r = p && zstd ? pack_fill(s, zstd, raw, p) : -ENOMEM;
+	int r = p && zstd ? head_fill(s, zstd, row, p) : -ENOMEM;
 
 	if (r < 0)
 		pack_free(p);
 	else
 		*ret = p;
+	return r;
+}
+
+static int lists_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
+                     const struct snap_pack *p, struct pack_lists *ret)
+{
+	int r = zstd ? lists_fill(s, zstd, row, p, ret) : -ENOMEM;
+
+	if (r < 0)
+		lists_free(ret);
 	return r;
 }
 
@@ -198,18 +224,23 @@ static void unpacker_put(struct pack_cache *c, struct ZSTD_DCtx_s *zstd)
 		(void)ZSTD_freeDCtx(zstd);
 }
 
-/* Verify and decode one row of the pack table. */
-int pack_decode(struct snap *s, sqlite3_stmt *row, struct snap_pack **ret)
+int pack_decode(struct snap *s, const struct pack_row *row, struct snap_pack **ret)
 {
-	struct raw_pack raw;
-	struct ZSTD_DCtx_s *zstd;
-	int r = raw_from_row(row, &raw);
+	struct ZSTD_DCtx_s *zstd = unpacker_take(s->cache);
+	struct pack_lists lists = { 0 };
+	struct snap_pack *p = NULL;
+	int r = heads_new(s, zstd, row, &p);
 
-	if (r < 0)
-		return r;
-	zstd = unpacker_take(s->cache);
-	r = pack_new(s, zstd, &raw, ret);
+	if (r == 0 && row->list) {
+		r = lists_new(s, zstd, row, p, &lists);
+		if (r == 0)
+			(void)lists_attach(p, &lists);
+	}
 	unpacker_put(s->cache, zstd);
+	if (r < 0)
+		pack_free(p);
+	else
+		*ret = p;
 	return r;
 }
 
@@ -250,16 +281,31 @@ static struct snap_pack *cache_find(struct pack_cache *c, uint64_t id)
 	return p;
 }
 
-static void cache_drop(struct pack_cache *c, struct snap_pack *p)
+static void hash_remove(struct pack_cache *c, const struct snap_pack *p)
 {
 	struct snap_pack **at = &c->bucket[p->id % BUCKETS];
 
-	while (*at != p)
+	while (*at && *at != p)
 		at = &(*at)->hash_next;
-	*at = p->hash_next;
+	if (*at)
+		*at = p->hash_next;
+}
+
+static void cache_drop(struct pack_cache *c, struct snap_pack *p)
+{
+	hash_remove(c, p);
 	list_remove(c, p);
 	c->bytes -= p->bytes;
 	pack_free(p);
+}
+
+/* Not to be found any more; goes when nobody has a pin on it. */
+static void cache_forget(struct pack_cache *c, struct snap_pack *p)
+{
+	if (atomic_load_explicit(&p->pins, memory_order_acquire) == 0)
+		cache_drop(c, p);
+	else
+		hash_remove(c, p);
 }
 
 static void cache_shrink(struct pack_cache *c)
@@ -281,7 +327,7 @@ static void cache_add(struct pack_cache *c, struct snap_pack *p)
 	c->bytes += p->bytes;
 }
 
-static int read_row(struct snap *s, uint64_t id, struct raw_pack *raw, uint8_t **copy)
+static int read_row(struct snap *s, uint64_t id, bool lists, struct pack_row *row, uint8_t **copy)
 {
 	int rc, r = store_begin_read(s);
 
@@ -289,41 +335,63 @@ static int read_row(struct snap *s, uint64_t id, struct raw_pack *raw, uint8_t *
 		return r;
 	(void)sqlite3_bind_int64(s->get_pack, 1, (int64_t)id);
 	rc = sqlite3_step(s->get_pack);
-	r = rc == SQLITE_ROW    ? raw_from_row(s->get_pack, raw)
+	r = rc == SQLITE_ROW    ? pack_row_read(s->get_pack, lists, row)
 	    : rc == SQLITE_DONE ? -ESTALE
 	                        : snap_errno(rc);
 	if (r == 0)
-		r = raw_copy(raw, copy);
+		r = row_copy(row, copy);
 	(void)sqlite3_reset(s->get_pack);
 	return r;
 }
 
-/* Gives the lock up in between; another thread may load the same pack meanwhile, then that one stays. */
-static int load(struct snap *s, uint64_t id, struct snap_pack **ret)
+/*
+ * Load a pack, or its lists where p is one without. If p was pruned since, its heads go with older lists:
+ * then all of it is loaded. Gives the lock up in between; another thread may load the same meanwhile, then
+ * that stays.
+ */
+static int load(struct snap *s, uint64_t id, bool lists, struct snap_pack *p,
+                struct snap_pack **ret)
 {
 	AUTO(base_free) uint8_t *copy = NULL;
+	struct pack_lists more = { 0 };
+	struct snap_pack *made = NULL, *there;
 	struct ZSTD_DCtx_s *zstd;
-	struct snap_pack *p = NULL;
-	struct raw_pack raw;
-	int r = read_row(s, id, &raw, &copy);
+	struct pack_row row;
+	int r = read_row(s, id, lists, &row, &copy);
 
 	if (r < 0)
 		return r;
+	if (p && p->sum != row.sum) {
+		cache_forget(s->cache, p);
+		p = NULL;
+	}
+	if (p)
+		pin_add(p);
 	zstd = unpacker_take(s->cache);
 	(void)pthread_mutex_unlock(&s->lock);
-	r = pack_new(s, zstd, &raw, &p);
+	if (!p)
+		r = heads_new(s, zstd, &row, &made);
+	if (r == 0 && lists)
+		r = lists_new(s, zstd, &row, p ? p : made, &more);
 	(void)pthread_mutex_lock(&s->lock);
 	unpacker_put(s->cache, zstd);
-	if (r < 0)
-		return r;
-	*ret = cache_find(s->cache, id);
-	if (*ret) {
-		pack_free(p);
-		return 0;
+	if (p)
+		unpin(p);
+	there = p ? p : cache_find(s->cache, id);
+	if (r == 0 && there && there->sum != row.sum) {
+		cache_forget(s->cache, there);
+		there = NULL;
 	}
-	cache_add(s->cache, p);
-	*ret = p;
-	return 0;
+	if (r == 0 && !there) {
+		there = TAKE(made);
+		cache_add(s->cache, there);
+	}
+	if (r == 0 && lists && !there->lists.list)
+		s->cache->bytes += lists_attach(there, &more);
+	pack_free(made);
+	lists_free(&more);
+	*ret = there;
+	return r;
 }
 
 /* An id for a pack that is only in memory. */
@@ -360,10 +428,11 @@ void snap_virtual_drop(struct snap *s, uint64_t ref)
 
 bool pack_has(const struct snap_pack *p, size_t slot)
 {
-	return slot < p->n && p->offset[slot] != p->offset[slot + 1];
+	return slot < p->n && p->at[slot] != p->at[slot + 1];
 }
 
-static int pin(struct snap *s, uint64_t ref, struct snap_pack **ret)
+/* With its lists if they are wanted. */
+static int pin(struct snap *s, uint64_t ref, bool lists, struct snap_pack **ret)
 {
 	struct pack_cache *c = s->cache;
 	uint64_t id = ref >> REF_SLOT_BITS;
@@ -373,13 +442,13 @@ static int pin(struct snap *s, uint64_t ref, struct snap_pack **ret)
 
 	(void)pthread_mutex_lock(&s->lock);
 	p = cache_find(c, id);
-	grown = !p;
-	if (!p) {
-		r = id < VIRTUAL_FIRST ? load(s, id, &p) : -ESTALE;
-	} else if (c->newest != p) {
+	grown = !p || (lists && !p->lists.list);
+	if (p && c->newest != p) {
 		list_remove(c, p);
 		list_add(c, p);
 	}
+	if (grown)
+		r = id < VIRTUAL_FIRST ? load(s, id, lists, p, &p) : -ESTALE;
 	if (r == 0 && !pack_has(p, ref & (PACK_SLOTS_MAX - 1)))
 		r = -ESTALE;
 	if (r == 0) {
@@ -430,29 +499,44 @@ static int add_index(struct snap *s, struct snap_node *n)
 	return n->index ? 0 : -ENOMEM;
 }
 
-int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret)
+static int get(struct snap *s, uint64_t ref, bool listing, struct snap_node *ret)
 {
 	size_t slot = ref & (PACK_SLOTS_MAX - 1);
+	const struct pack_lists *l;
 	struct snap_pack *p;
-	int r = pin(s, ref, &p);
+	int r = pin(s, ref, listing, &p);
 
 	if (r < 0)
 		return r;
 	memset(ret, 0, sizeof(*ret));
 	ret->ref = ref;
 	ret->pack = p;
-	r = record_parse(p->data + p->offset[slot], p->data + p->offset[slot + 1], ret);
-	if (r == 0 && ret->n_entries > RESTART)
-		r = add_index(s, ret);
+	r = record_parse(p->head + p->at[slot], p->head + p->at[slot + 1], ret);
+	if (r == 0 && listing) {
+		l = &p->lists;
+		r = record_listing(l->list + l->at[slot], l->list + l->at[slot + 1], ret);
+		if (r == 0 && ret->n_entries > RESTART)
+			r = add_index(s, ret);
+	}
 	if (r < 0)
 		unpin(p);
 	return r;
 }
 
-/* What is made up in memory may hold roots that its totals do not count. */
-int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
+int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret)
 {
-	int r = snap_node_get(s, ref, ret);
+	return get(s, ref, true, ret);
+}
+
+int snap_head_get(struct snap *s, uint64_t ref, struct snap_node *ret)
+{
+	return get(s, ref, false, ret);
+}
+
+/* What is made up in memory may hold roots that its totals do not count. */
+int snap_kid_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
+{
+	int r = snap_head_get(s, ref, ret);
 
 	if (r == 0 && n->ref >> REF_SLOT_BITS < VIRTUAL_FIRST &&
 	    ret->totals.dirs >= n->totals.dirs) {
@@ -481,11 +565,11 @@ void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *
 int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret)
 {
 	struct snap_pack *p;
-	int r = pin(s, ref, &p);
+	int r = pin(s, ref, true, &p);
 
 	if (r < 0)
 		return r;
-	memcpy(ret->b, p->fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED, sizeof(ret->b));
+	memcpy(ret->b, p->lists.fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED, sizeof(ret->b));
 	unpin(p);
 	return 0;
 }

@@ -41,14 +41,14 @@ static int load_kids(struct checker *c, const struct snap_node *n)
 
 static int check_fingerprint(struct checker *c, const struct snap_node *n)
 {
-	size_t len = (size_t)(n->end - n->kids_end);
+	size_t len = (size_t)(n->end - n->listing);
 	struct snap_fingerprint stored, made;
 	int r = load_kids(c, n);
 
 	if (r == 0)
 		r = snap_node_fingerprint(c->s, n->ref, &stored);
 	if (r == 0)
-		r = fingerprint_node(c->s->secret, &c->scratch, n->kids_end, len, c->kids, c->fps,
+		r = fingerprint_node(c->s->secret, &c->scratch, n->listing, len, c->kids, c->fps,
 		                     n->n_kids, &n->totals, &made);
 	if (r < 0)
 		return r;
@@ -71,7 +71,7 @@ static int add_kid(struct checker *c, struct scan_totals *t, const struct snap_n
                    uint64_t ref, bool *linked)
 {
 	struct snap_node kid;
-	int r = snap_kid_get(c->s, n, ref, &kid);
+	int r = snap_kid_head(c->s, n, ref, &kid);
 
 	if (r < 0)
 		return r;
@@ -129,19 +129,23 @@ static bool totals_agree(const struct scan_totals *stored, const struct scan_tot
 static int check_totals(struct checker *c, const struct snap_node *n)
 {
 	struct scan_totals t = { .bytes = n->meta.blocks * 512, .newest = n->meta.mtime };
+	uint64_t names = c->s->seed;
 	struct snap_iter it;
 	bool linked = false;
 	int r = 0, more = 0;
 
 	add_problem(&t, n->problem);
 	snap_iter_init(&it, n);
-	while (r == 0 && (more = snap_iter_next(&it)) > 0)
+	while (r == 0 && (more = snap_iter_next(&it)) > 0) {
 		r = add_entry(c, &t, n, &it.e, &linked);
+		if (it.e.placed)
+			names = names_hash(names, it.e.name, it.e.name_len);
+	}
 	if (r == 0 && more < 0)
 		r = more;
 	if (r == 0 && linked && marks_add(&c->linked, n->ref) < 0)
 		r = -ENOMEM;
-	if (r == 0 && !totals_agree(&n->totals, &t, linked))
+	if (r == 0 && (!totals_agree(&n->totals, &t, linked) || (n->n_kids && n->names != names)))
 		r = -EUCLEAN;
 	return r;
 }
@@ -180,7 +184,8 @@ static int open_kid(struct checker *c, struct frames *st, const struct snap_node
 
 	if (!ref || marks_has(&c->seen, ref) || marks_has(&c->bad, ref))
 		return 0;
-	r = snap_kid_get(c->s, n, ref, &kid); /* a smaller tree: no ring can be followed for ever */
+	r = snap_kid_head(c->s, n, ref,
+	                  &kid); /* a smaller tree: no ring can be followed for ever */
 	if (r < 0)
 		return r;
 	snap_node_put(c->s, &kid);
@@ -330,12 +335,14 @@ static int check_packs(struct checker *c, void (*progress)(void *, uint64_t), vo
 	int rc, r = 0;
 
 	(void)pthread_mutex_lock(&c->s->lock);
-	rc = sqlite3_prepare_v2(c->s->db, "SELECT id, codec, size, sum, fps, data FROM pack", -1,
-	                        &st, NULL);
+	rc = sqlite3_prepare_v2(c->s->db, "SELECT " PACK_COLUMNS " FROM pack", -1, &st, NULL);
 	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct snap_pack *p = NULL;
+		struct pack_row row;
 
-		r = pack_decode(c->s, st, &p);
+		r = pack_row_read(st, true, &row);
+		if (r == 0)
+			r = pack_decode(c->s, &row, &p);
 		pack_free(p);
 		c->ret->packs++;
 		c->ret->bad_packs += is_damage(r);

@@ -2,8 +2,12 @@
 /*
  * diff - two trees side by side; equal refs are equal trees and are passed over.
  *
- *     a pair of directories -> merge their listings -> pairs that differ wait on a stack
+ *     a pair of directories -> the same sub-directories by name? compare kid by kid
+ *                              else merge their listings -> pairs that differ wait on a stack
  *                           -> what the sub-directories do not explain is the directory's own part
+ *
+ * Most is decided by heads. Listings are read for names: of the newer directory, where something below it
+ * differs, and of both, where sub-directories came or went.
  */
 #include "snapshot/internal.h"
 
@@ -97,12 +101,12 @@ static int emit(struct walk *w, const struct snap_change *c, const char *dir, si
 }
 
 /* A sub-directory that is only on one side stands for all below it. */
-static int whole(struct walk *w, const struct waiting *at, const struct snap_entry *e, bool created,
-                 struct snap_change *own)
+static int whole(struct walk *w, const struct waiting *at, const struct snap_entry *e, uint64_t ref,
+                 bool created, struct snap_change *own)
 {
 	struct snap_change c;
 	struct snap_node n;
-	int r = snap_node_get(w->s, e->kid, &n);
+	int r = snap_head_get(w->s, ref, &n);
 
 	if (r < 0)
 		return r;
@@ -121,11 +125,11 @@ static int both(struct walk *w, const struct waiting *at, const struct snap_node
 {
 	struct snap_node na, nb;
 	struct snap_change c;
-	int r = snap_kid_get(w->s, dir_a, a, &na);
+	int r = snap_kid_head(w->s, dir_a, a, &na);
 
 	if (r < 0)
 		return r;
-	r = snap_kid_get(w->s, dir_b, b, &nb);
+	r = snap_kid_head(w->s, dir_b, b, &nb);
 	if (r == 0) {
 		c = difference(&na.totals, &nb.totals);
 		subtract(own, &c);
@@ -137,31 +141,101 @@ static int both(struct walk *w, const struct waiting *at, const struct snap_node
 	return r;
 }
 
-static uint64_t dir_ref(const struct snap_entry *e)
-{
-	return e->type == SCAN_DIR && snap_entry_exists(e) ? e->kid : 0;
-}
-
+/* What was and what is a sub-directory of this name; 0: none. */
 static int pair(struct walk *w, const struct waiting *at, const struct snap_node *na,
-                const struct snap_node *nb, const struct snap_entry *ea,
-                const struct snap_entry *eb, struct snap_change *own)
+                const struct snap_node *nb, const struct snap_entry *e, uint64_t a, uint64_t b,
+                struct snap_change *own)
 {
-	uint64_t a = ea ? dir_ref(ea) : 0, b = eb ? dir_ref(eb) : 0;
 	int r = 0;
 
 	if (a == b)
 		return 0;
 	if (a && b)
-		return both(w, at, na, nb, ea, a, b, own);
+		return both(w, at, na, nb, e, a, b, own);
 	if (a)
-		r = whole(w, at, ea, false, own);
+		r = whole(w, at, e, a, false, own);
 	if (r == 0 && b)
-		r = whole(w, at, eb, true, own);
+		r = whole(w, at, e, b, true, own);
 	return r;
 }
 
-static int merge(struct walk *w, const struct waiting *at, const struct snap_node *na,
+struct kid_iter {
+	const uint8_t *p, *end;
+	uint64_t last;
+};
+
+static struct kid_iter kids_of(const struct snap_node *n)
+{
+	return (struct kid_iter){ n->kids, n->kids_end, n->ref };
+}
+
+static bool next_ref(struct kid_iter *k, uint64_t *ret)
+{
+	struct node_kid kid;
+
+	if (!record_next_kid(&k->p, k->end, &k->last, &kid))
+		return false;
+	*ret = kid.ref;
+	return true;
+}
+
+/* Of two with as many kids: is any another one? 1, 0, -EUCLEAN. */
+static int kids_differ(const struct snap_node *na, const struct snap_node *nb)
+{
+	struct kid_iter a = kids_of(na), b = kids_of(nb);
+	uint64_t ref_a = 0, ref_b = 0;
+
+	for (uint64_t i = 0; i < na->n_kids; i++) {
+		if (!next_ref(&a, &ref_a) || !next_ref(&b, &ref_b))
+			return -EUCLEAN;
+		if (ref_a != ref_b)
+			return 1;
+	}
+	return 0;
+}
+
+/* Both have the same sub-directories by name: b's listing says which they are. */
+static int match_kids(struct walk *w, const struct waiting *at, const struct snap_node *na,
+                      const struct snap_node *nb, struct snap_change *own)
+{
+	struct kid_iter a = kids_of(na);
+	struct snap_iter b;
+	uint64_t ref = 0;
+	int r = 0, more = 0;
+
+	snap_iter_init(&b, nb);
+	while (r == 0 && (more = snap_iter_next(&b)) > 0) {
+		if (b.e.placed && !next_ref(&a, &ref))
+			r = -EUCLEAN;
+		else if (b.e.placed)
+			r = pair(w, at, na, nb, &b.e, ref, b.e.kid, own);
+	}
+	return r ? r : more;
+}
+
+static int match(struct walk *w, const struct waiting *at, const struct snap_node *na,
                  const struct snap_node *nb, struct snap_change *own)
+{
+	struct snap_node full;
+	int r = kids_differ(na, nb);
+
+	if (r <= 0)
+		return r;
+	r = snap_node_get(w->s, at->b, &full);
+	if (r < 0)
+		return r;
+	r = match_kids(w, at, na, &full, own);
+	snap_node_put(w->s, &full);
+	return r;
+}
+
+static uint64_t dir_ref(const struct snap_entry *e)
+{
+	return e->type == SCAN_DIR && snap_entry_exists(e) ? e->kid : 0;
+}
+
+static int merge_listings(struct walk *w, const struct waiting *at, const struct snap_node *na,
+                          const struct snap_node *nb, struct snap_change *own)
 {
 	struct snap_iter a, b;
 	int r = 0, more_a, more_b;
@@ -173,7 +247,8 @@ static int merge(struct walk *w, const struct waiting *at, const struct snap_nod
 	while (r == 0 && (more_a > 0 || more_b > 0)) {
 		int c = more_a <= 0 ? 1 : more_b <= 0 ? -1 : strcmp(a.e.name, b.e.name);
 
-		r = pair(w, at, na, nb, c <= 0 ? &a.e : NULL, c >= 0 ? &b.e : NULL, own);
+		r = pair(w, at, na, nb, c <= 0 ? &a.e : &b.e, c <= 0 ? dir_ref(&a.e) : 0,
+		         c >= 0 ? dir_ref(&b.e) : 0, own);
 		if (c <= 0)
 			more_a = snap_iter_next(&a);
 		if (c >= 0)
@@ -182,19 +257,44 @@ static int merge(struct walk *w, const struct waiting *at, const struct snap_nod
 	return r ? r : more_a < 0 ? more_a : more_b;
 }
 
+static int merge(struct walk *w, const struct waiting *at, struct snap_change *own)
+{
+	struct snap_node a, b;
+	int r = snap_node_get(w->s, at->a, &a);
+
+	if (r < 0)
+		return r;
+	r = snap_node_get(w->s, at->b, &b);
+	if (r == 0) {
+		r = merge_listings(w, at, &a, &b, own);
+		snap_node_put(w->s, &b);
+	}
+	snap_node_put(w->s, &a);
+	return r;
+}
+
+/* What the sub-directories of two directories explain, taken from own. */
+static int compare_below(struct walk *w, const struct waiting *at, const struct snap_node *a,
+                         const struct snap_node *b, struct snap_change *own)
+{
+	if (a->n_kids == b->n_kids && (a->n_kids == 0 || a->names == b->names))
+		return match(w, at, a, b, own);
+	return merge(w, at, own);
+}
+
 static int compare(struct walk *w, const struct waiting *at)
 {
 	struct snap_node a = { 0 }, b = { 0 };
 	struct snap_change own;
-	int r = at->a ? snap_node_get(w->s, at->a, &a) : 0;
+	int r = at->a ? snap_head_get(w->s, at->a, &a) : 0;
 
 	if (r == 0 && at->b)
-		r = snap_node_get(w->s, at->b, &b);
+		r = snap_head_get(w->s, at->b, &b);
 	if (r == 0) {
 		own = difference(&a.totals, &b.totals);
 		own.kind = !at->a ? SNAP_CREATED : !at->b ? SNAP_DELETED : SNAP_CHANGED;
 		if (at->a && at->b)
-			r = merge(w, at, &a, &b, &own);
+			r = compare_below(w, at, &a, &b, &own);
 	}
 	if (r == 0)
 		r = emit(w, &own, at->path, at->len, "", 0);

@@ -12,12 +12,13 @@
 
 enum {
 	SNAP_APPLICATION_ID = 0x44546b72, /* "DTkr" */
-	SNAP_FORMAT = 1,
+	SNAP_FORMAT = 2,
 	SECRET_SIZE = 192,
 	RESTART = 64,       /* entries between two that are encoded without a predecessor */
 	REF_SLOT_BITS = 12, /* ref = pack id << 12 | slot */
 	PACK_SLOTS_MAX = 1 << REF_SLOT_BITS,
 	PACK_TARGET = 16 * 1024, /* raw bytes after which a pack is closed */
+	PACK_RAW_MAX = 1 << 30,  /* bytes of either part */
 	FP_STORED = 20,          /* fingerprint and the check of what it stands for */
 	CODEC_RAW = 0,
 	CODEC_ZSTD = 1,
@@ -47,10 +48,18 @@ struct listing_encoder {
 	int64_t mtime;
 	uint32_t uid, gid;
 	uint16_t mode;
+	uint64_t names; /* see names_hash() */
 };
 
-int listing_begin(struct listing_encoder *e, struct bytes *out, const struct scan_dirinfo *dir);
+/* seed: snap_seed() of the index. */
+int listing_begin(struct listing_encoder *e, struct bytes *out, const struct scan_dirinfo *dir,
+                  uint64_t seed);
 int listing_add(struct listing_encoder *e, const struct scan_entry *entry);
+/*
+ * The hash of the names of all sub-directories that have a place among the kids, in their order: begins
+ * with the seed, takes up each. Where it is the same in two nodes, so are the names, kid by kid.
+ */
+uint64_t names_hash(uint64_t before, const char *name, size_t len);
 /* Parse the head; returns where the entries begin, or NULL. */
 const uint8_t *listing_head(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
 
@@ -75,8 +84,11 @@ struct node_kid {
 };
 
 int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
-               const struct node_kid *kids, const uint8_t *listing, size_t listing_len);
+               const struct node_kid *kids);
 int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
+int record_listing(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
+/* What comes first in a head: up to the number of kids. NULL when malformed. */
+const uint8_t *record_totals(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
 uint64_t kid_word(const struct node_kid *k);
 /* Next kid of a record; false when malformed. */
 bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
@@ -96,8 +108,53 @@ int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t
                      size_t len, const struct node_kid *kids,
                      const struct snap_fingerprint *kid_fps, size_t n_kids,
                      const struct scan_totals *totals, struct snap_fingerprint *ret);
+/* What two blobs of a pack's row hash to; its id is part of it, so rows cannot be exchanged. */
 uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len,
                   const void *data, size_t len);
+
+/* -- pack.c: rows of the pack table, and making them -- */
+#define PACK_COLUMNS "id, codec, size, sum, head, list_codec, list_sum, fps, list"
+#define PACK_TABLE                                                   \
+	"pack(id INTEGER PRIMARY KEY, codec INT, size INT, sum INT," \
+	" head BLOB, list_codec INT, list_sum INT, fps BLOB, list BLOB)"
+
+struct snap_pack;
+struct ZSTD_CCtx_s;
+struct ZSTD_DCtx_s;
+
+struct pack_row { /* what it points to belongs to the statement or the packer it comes from */
+	uint64_t id, sum, list_sum;
+	int codec, list_codec;
+	int64_t size;
+	const uint8_t *head, *fps, *list;
+	size_t head_len, fps_len, list_len;
+};
+
+/* A row of PACK_COLUMNS; fps and list are NULL unless wanted. 0 or -EUCLEAN. */
+int pack_row_read(sqlite3_stmt *st, bool lists, struct pack_row *ret);
+/* Unpack what a codec made of size bytes; *ret is to be freed, also after an error. 0, -ENOMEM, -EUCLEAN. */
+int pack_unpack(struct ZSTD_DCtx_s *zstd, int codec, const uint8_t *data, size_t len, size_t size,
+                uint8_t **ret);
+/* Run a statement that takes the columns as ?1 to ?9. */
+int pack_row_write(sqlite3_stmt *st, const struct pack_row *row);
+
+struct packer { /* a pack in the making; zeros are an empty one */
+	struct bytes heads, lists, lens, fps;
+	struct bytes raw, packed_head, packed_list;
+	size_t n;
+	struct ZSTD_CCtx_s *zstd;
+};
+
+/* Append a node; n->ref is what it will be. */
+int packer_add(struct packer *p, const struct snap_node *n, const struct node_kid *kids,
+               const uint8_t *listing, size_t len, const struct node_key *key);
+/* Append a slot of another pack as it is, or an empty one. */
+int packer_copy(struct packer *p, const struct snap_pack *from, size_t slot, bool empty);
+bool packer_is_full(const struct packer *p);
+/* Compress what there is into a row, good until the packer is used again. */
+int packer_finish(struct packer *p, const uint8_t *secret, uint64_t id, struct pack_row *ret);
+void packer_reset(struct packer *p);
+void packer_done(struct packer *p);
 
 /* -- known.c: fingerprint -> ref, for many threads -- */
 struct known;
@@ -114,6 +171,7 @@ struct snap {
 	char *path;
 	unsigned flags;
 	uint8_t secret[SECRET_SIZE];
+	uint64_t seed;        /* snap_seed() */
 	pthread_mutex_t lock; /* guards all below */
 	sqlite3 *db;
 	sqlite3_stmt *get_pack, *get_version;
@@ -124,6 +182,8 @@ struct snap {
 
 int snap_errno(int sqlite_rc);
 int store_exec(sqlite3 *db, const char *sql);
+/* The first column of the first row. */
+int store_int(sqlite3 *db, const char *sql, int64_t *ret);
 /* Size of the index as this transaction sees it. */
 int store_bytes(struct snap *s, uint64_t *ret);
 int store_begin_read(struct snap *s);
@@ -131,6 +191,10 @@ int store_begin_read(struct snap *s);
 int store_begin_write(struct snap *s);
 /* Roll back unless it was committed. */
 void store_end_write(struct snap *s);
+
+/* -- migrate.c -- */
+/* Bring an index of an older format up to date, in one transaction. */
+int store_migrate(struct snap *s);
 
 /* -- catalog.c -- */
 int catalog_create(sqlite3 *db);
@@ -144,11 +208,18 @@ void cache_free(struct pack_cache *c);
 /* The stored fingerprint of a node. */
 int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret);
 
+/* The larger part of a pack: often not needed, since heads say what there is below. */
+struct pack_lists {
+	uint8_t *list;
+	uint32_t *at; /* n + 1 */
+	uint8_t *fps; /* n * FP_STORED */
+};
+
 struct snap_pack {
-	uint64_t id;
-	uint8_t *data;
-	uint32_t *offset;          /* n + 1 */
-	uint8_t *fps;              /* n * FP_STORED */
+	uint64_t id, sum; /* as in its row: prune may write another one */
+	uint8_t *head;
+	uint32_t *at;              /* n + 1: the head of each slot */
+	struct pack_lists lists;   /* empty until wanted, then fixed: set under snap.lock */
 	struct node_index **index; /* snap.lock; NULL as long as no directory is large */
 	size_t n, bytes;
 	_Atomic unsigned pins;           /* raised from 0, and found to be 0, under snap.lock */
@@ -160,8 +231,8 @@ uint64_t cache_virtual_id(struct snap *s);
 void cache_add_virtual(struct snap *s, struct snap_pack *p);
 /* Is there a node in this slot, or did prune empty it? */
 bool pack_has(const struct snap_pack *p, size_t slot);
-/* Call with the lock held, or alone. */
-int pack_decode(struct snap *s, sqlite3_stmt *row, struct snap_pack **ret);
+/* Verify and decode a row, with its lists if it has them. Call with the lock held, or alone. */
+int pack_decode(struct snap *s, const struct pack_row *row, struct snap_pack **ret);
 void pack_free(struct snap_pack *p);
 
 #endif

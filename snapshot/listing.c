@@ -35,7 +35,13 @@ static uint64_t usual_blocks(uint64_t size)
 	return (size / 4096 + (size % 4096 != 0)) * 8;
 }
 
-int listing_begin(struct listing_encoder *e, struct bytes *out, const struct scan_dirinfo *dir)
+uint64_t names_hash(uint64_t before, const char *name, size_t len)
+{
+	return snap_hash(name, len, before);
+}
+
+int listing_begin(struct listing_encoder *e, struct bytes *out, const struct scan_dirinfo *dir,
+                  uint64_t seed)
 {
 	const struct scan_meta *m = &dir->meta;
 	uint8_t *p;
@@ -43,7 +49,7 @@ int listing_begin(struct listing_encoder *e, struct bytes *out, const struct sca
 
 	if (r < 0)
 		return r;
-	*e = (struct listing_encoder){ .out = out };
+	*e = (struct listing_encoder){ .out = out, .names = seed };
 	p = out->p + out->len;
 	p = varint_put(p, m->mode);
 	p = varint_put(p, m->uid);
@@ -175,6 +181,8 @@ int listing_add(struct listing_encoder *e, const struct scan_entry *entry)
 		p = varint_put(p, (uint64_t)entry->error);
 	} else if (entry->type != SCAN_DIR) {
 		p = put_meta(e, p, flags, &entry->meta);
+	} else {
+		e->names = names_hash(e->names, entry->name, entry->name_len);
 	}
 	memcpy(e->last, entry->name, entry->name_len);
 	e->last_len = entry->name_len;
@@ -280,6 +288,7 @@ int snap_iter_next(struct snap_iter *it)
 	it->e.problem = SCAN_OK;
 	it->e.error = 0;
 	it->e.kid = 0;
+	it->e.placed = it->e.type == SCAN_DIR && !(flags & F_PROBLEM);
 	it->e.ordinal = it->next++;
 	if (flags & F_PROBLEM) {
 		if (p == end)
@@ -288,7 +297,7 @@ int snap_iter_next(struct snap_iter *it)
 		p = varint_get(p, end, &error);
 		it->e.error = (int)error;
 	}
-	if (it->e.type == SCAN_DIR && !(flags & F_PROBLEM)) {
+	if (it->e.placed) {
 		if (!next_kid(it))
 			return -EUCLEAN;
 	} else if (!(flags & F_PROBLEM)) {

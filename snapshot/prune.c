@@ -10,10 +10,7 @@
  */
 #include "snapshot/mark.h"
 
-#include <zstd.h>
-
 enum {
-	ZSTD_LEVEL = 1,
 	DAY = 86400
 };
 
@@ -114,7 +111,7 @@ static int push_kids(struct snap *s, struct refs *stack, struct marks *m, uint64
 	struct node_kid kid;
 	const uint8_t *p;
 	uint64_t last = ref;
-	int r = snap_node_get(s, ref, &n);
+	int r = snap_head_get(s, ref, &n);
 
 	if (r < 0)
 		return r;
@@ -146,86 +143,67 @@ struct sweep {
 	struct snap *s;
 	const struct marks *live;
 	sqlite3_stmt *list, *remove, *update;
-	struct bytes data, fps, raw, packed;
+	struct packer pack;
 	uint64_t nodes;
 };
 
-/* Build the pack again with the dead slots empty. */
-static int rebuild(struct sweep *w, const struct snap_pack *p)
+static bool is_live(const struct sweep *w, const struct snap_pack *p, size_t slot)
 {
-	uint8_t buf[VARINT_MAX];
-	static const uint8_t none[FP_STORED];
-	int r;
-
-	w->data.len = w->fps.len = w->raw.len = 0;
-	r = bytes_add(&w->raw, buf, (size_t)(varint_put(buf, p->n) - buf));
-	for (size_t i = 0; r == 0 && i < p->n; i++) {
-		bool keep = pack_has(p, i) && marks_has(w->live, p->id << REF_SLOT_BITS | i);
-		size_t len = keep ? p->offset[i + 1] - p->offset[i] : 0;
-
-		r = bytes_add(&w->raw, buf, (size_t)(varint_put(buf, len) - buf));
-		if (r == 0)
-			r = bytes_add(&w->data, p->data + p->offset[i], len);
-		if (r == 0)
-			r = bytes_add(&w->fps, keep ? p->fps + i * FP_STORED : none, FP_STORED);
-	}
-	return r == 0 ? bytes_add(&w->raw, w->data.p, w->data.len) : r;
+	return pack_has(p, slot) && marks_has(w->live, p->id << REF_SLOT_BITS | slot);
 }
 
-static int store_again(struct sweep *w, uint64_t id)
+/* Store the pack again with the dead slots empty. */
+static int rebuild(struct sweep *w, const struct snap_pack *p)
 {
-	const void *data = w->raw.p;
-	size_t len = w->raw.len, n;
-	int codec = CODEC_RAW, rc;
+	struct pack_row row;
+	int r = 0;
 
-	w->packed.len = 0;
-	if (bytes_reserve(&w->packed, ZSTD_compressBound(w->raw.len)) < 0)
-		return -ENOMEM;
-	n = ZSTD_compress(w->packed.p, w->packed.cap, w->raw.p, w->raw.len, ZSTD_LEVEL);
-	if (!ZSTD_isError(n) && n < len) {
-		data = w->packed.p;
-		len = n;
-		codec = CODEC_ZSTD;
-	}
-	(void)sqlite3_bind_int(w->update, 1, codec);
-	(void)sqlite3_bind_int64(w->update, 2, (int64_t)w->raw.len);
-	(void)sqlite3_bind_int64(
-		w->update, 3, (int64_t)pack_sum(w->s->secret, id, w->fps.p, w->fps.len, data, len));
-	(void)sqlite3_bind_blob64(w->update, 4, w->fps.p, w->fps.len, SQLITE_STATIC);
-	(void)sqlite3_bind_blob64(w->update, 5, data, len, SQLITE_STATIC);
-	(void)sqlite3_bind_int64(w->update, 6, (int64_t)id);
-	rc = sqlite3_step(w->update);
-	(void)sqlite3_reset(w->update);
-	return snap_errno(rc);
+	packer_reset(&w->pack);
+	for (size_t i = 0; r == 0 && i < p->n; i++)
+		r = packer_copy(&w->pack, p, i, !is_live(w, p, i));
+	if (r == 0)
+		r = packer_finish(&w->pack, w->s->secret, p->id, &row);
+	return r == 0 ? pack_row_write(w->update, &row) : r;
+}
+
+static int read_pack(struct sweep *w, uint64_t id, bool lists, struct snap_pack **ret)
+{
+	struct pack_row row;
+	int rc, r;
+
+	(void)sqlite3_bind_int64(w->s->get_pack, 1, (int64_t)id);
+	rc = sqlite3_step(w->s->get_pack);
+	r = rc == SQLITE_ROW ? pack_row_read(w->s->get_pack, lists, &row) : snap_errno(rc);
+	if (rc == SQLITE_ROW && r == 0)
+		r = pack_decode(w->s, &row, ret);
+	(void)sqlite3_reset(w->s->get_pack);
+	return r;
 }
 
 static int sweep_pack(struct sweep *w, uint64_t id)
 {
 	struct snap_pack *p = NULL;
 	size_t live = 0, used = 0;
-	int rc, r;
+	int r = read_pack(w, id, false, &p);
 
-	(void)sqlite3_bind_int64(w->s->get_pack, 1, (int64_t)id);
-	rc = sqlite3_step(w->s->get_pack);
-	r = rc == SQLITE_ROW ? pack_decode(w->s, w->s->get_pack, &p) : snap_errno(rc);
-	(void)sqlite3_reset(w->s->get_pack);
 	if (r < 0 || !p)
 		return r;
 	for (size_t i = 0; i < p->n; i++) {
 		used += pack_has(p, i);
-		live += pack_has(p, i) && marks_has(w->live, id << REF_SLOT_BITS | i);
+		live += is_live(w, p, i);
 	}
+	pack_free(TAKE(p));
 	w->nodes += used - live;
 	if (live == 0) {
 		(void)sqlite3_bind_int64(w->remove, 1, (int64_t)id);
 		r = snap_errno(sqlite3_step(w->remove));
 		(void)sqlite3_reset(w->remove);
 	} else if (live < used) {
-		r = rebuild(w, p);
-		if (r == 0)
-			r = store_again(w, id);
+		r = read_pack(w, id, true, &p);
+		if (r == 0 && p)
+			r = rebuild(w, p);
+		pack_free(p);
 	}
-	pack_free(p);
 	return r;
 }
 
@@ -250,19 +228,16 @@ static int sweep_all(struct snap *s, const struct marks *live, uint64_t *nodes)
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v2(s->db, "DELETE FROM pack WHERE id=?", -1, &w.remove, NULL);
 	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(
-			s->db, "UPDATE pack SET codec=?, size=?, sum=?, fps=?, data=? WHERE id=?",
-			-1, &w.update, NULL);
+		rc = sqlite3_prepare_v2(s->db,
+		                        "REPLACE INTO pack VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", -1,
+		                        &w.update, NULL);
 	r = rc == SQLITE_OK ? list_packs(&w, &ids) : snap_errno(rc);
 	for (size_t i = 0; r == 0 && i < ids.n; i++)
 		r = sweep_pack(&w, ids.ref[i]);
 	(void)sqlite3_finalize(w.list);
 	(void)sqlite3_finalize(w.remove);
 	(void)sqlite3_finalize(w.update);
-	free(w.data.p);
-	free(w.fps.p);
-	free(w.raw.p);
-	free(w.packed.p);
+	packer_done(&w.pack);
 	free(ids.ref);
 	*nodes = w.nodes;
 	return r;

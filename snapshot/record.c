@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record - a node as it lies in a pack: totals, attributes, refs of the sub-directories, the listing.
+ * record - the head of a node as it lies in a pack: totals, attributes, refs of the sub-directories.
  *
  * Refs are written as differences: sub-directories are stored shortly before their parent, so most take
- * two bytes. A sub-directory without a node (vanished, skipped) has its problem in that place.
+ * two bytes. A sub-directory without a node (vanished, skipped) has its problem in that place. The
+ * listing lies in another part of the pack.
  */
 #include "snapshot/internal.h"
 
+#include <endian.h>
 #include <xxhash.h>
 
 enum {
@@ -14,7 +16,7 @@ enum {
 	R_OWNER = 2,
 	R_COUNTERS = 4, /* errors, vanished, changed, skipped follow */
 	R_SHARED = 8,
-	HEAD_MAX = 16 * VARINT_MAX,
+	HEAD_MAX = 16 * VARINT_MAX + sizeof(uint64_t),
 };
 
 /* Low bit clear: a ref. Low bit set: a problem and its errno. */
@@ -84,34 +86,28 @@ static uint8_t *put_head(uint8_t *p, const struct snap_node *n)
 	return varint_put(p, n->n_kids);
 }
 
-/* Append a node. self is the ref it gets. The listing is the canonical one. */
+/* Append a node's head. self is the ref it gets. */
 int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
-               const struct node_kid *kids, const uint8_t *listing, size_t listing_len)
+               const struct node_kid *kids)
 {
-	uint64_t last = self;
-	uint8_t *p, *kids_at;
-	size_t kids_len;
-	int r = bytes_reserve(out, HEAD_MAX + n->n_kids * VARINT_MAX + VARINT_MAX + listing_len);
+	uint64_t last = self, names = htole64(n->names);
+	uint8_t *p;
+	int r = bytes_reserve(out, HEAD_MAX + n->n_kids * VARINT_MAX);
 
 	if (r < 0)
 		return r;
 	p = put_head(out->p + out->len, n);
-	/* The length of the kids comes before them; leave room for the longest, then close the gap. */
-	kids_at = p + VARINT_MAX;
+	if (n->n_kids) {
+		memcpy(p, &names, sizeof(names));
+		p += sizeof(names);
+	}
 	for (size_t i = 0; i < n->n_kids; i++)
-		kids_at = put_kid(kids_at, &last, &kids[i]);
-	kids_len = (size_t)(kids_at - (p + VARINT_MAX));
-	kids_at = p + VARINT_MAX;
-	p = varint_put(p, kids_len);
-	memmove(p, kids_at, kids_len);
-	p += kids_len;
-	if (listing_len)
-		memcpy(p, listing, listing_len);
-	out->len = (size_t)(p + listing_len - out->p);
+		p = put_kid(p, &last, &kids[i]);
+	out->len = (size_t)(p - out->p);
 	return 0;
 }
 
-static const uint8_t *get_head(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
+const uint8_t *record_totals(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 {
 	struct scan_totals *t = &ret->totals;
 	uint64_t newest = 0;
@@ -141,19 +137,33 @@ static const uint8_t *get_head(const uint8_t *p, const uint8_t *end, struct snap
 	return varint_get(p, end, &ret->n_kids);
 }
 
-/* Parse one record; ret->ref is set by the caller. 0 or -EUCLEAN. */
+/* Parse a node's head; ret->ref is set by the caller. 0 or -EUCLEAN. */
 int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 {
-	uint64_t kids_len = 0;
+	uint64_t names = 0;
 
-	p = get_head(p, end, ret);
-	p = varint_get(p, end, &kids_len);
-	if (!p || kids_len > (size_t)(end - p) || ret->n_kids > ret->n_entries ||
-	    ret->n_kids > kids_len)
+	p = record_totals(p, end, ret);
+	if (!p || ret->n_kids > ret->n_entries)
+		return -EUCLEAN;
+	if (ret->n_kids) {
+		if ((size_t)(end - p) < sizeof(names))
+			return -EUCLEAN;
+		memcpy(&names, p, sizeof(names));
+		p += sizeof(names);
+	}
+	ret->names = le64toh(names);
+	if (ret->n_kids > (size_t)(end - p))
 		return -EUCLEAN;
 	ret->kids = p;
-	ret->kids_end = p + kids_len;
-	p = listing_head(ret->kids_end, end, ret);
+	ret->kids_end = end;
+	return 0;
+}
+
+/* Attach the listing of a node whose head is known. 0 or -EUCLEAN. */
+int record_listing(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
+{
+	ret->listing = p;
+	p = listing_head(p, end, ret);
 	/* Each entry takes at least three bytes. */
 	if (!p || ret->n_entries > (size_t)(end - p) / 3)
 		return -EUCLEAN;

@@ -108,10 +108,11 @@ struct snap_node {
 	bool single_owner;   /* all below belongs to meta.uid */
 	uint64_t n_entries;  /* listed, those with a problem too */
 	uint64_t n_kids;
-	const uint8_t *entries, *end; /* encoded */
-	const uint8_t *kids, *kids_end;
-	struct snap_pack *pack;         /* pinned */
-	const struct node_index *index; /* of a large directory */
+	uint64_t names; /* equal in two nodes: the same sub-directories by name, kid by kid */
+	const uint8_t *kids, *kids_end;         /* encoded */
+	const uint8_t *listing, *entries, *end; /* encoded: the whole listing, its entries */
+	struct snap_pack *pack;                 /* pinned */
+	const struct node_index *index;         /* of a large directory */
 };
 
 struct snap_entry {
@@ -122,6 +123,7 @@ struct snap_entry {
 	int error;
 	struct scan_meta meta; /* empty for directories: their node has it */
 	uint64_t kid;          /* SCAN_DIR without problem: its ref */
+	bool placed;           /* has a place among the node's kids, with or without a ref */
 	uint64_t ordinal;      /* position in the listing */
 };
 
@@ -138,8 +140,13 @@ struct snap_iter {
 };
 
 int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret);
+/**
+ * Only the head of a node, at a quarter of the cost: ref, totals, attributes, number of entries, kids.
+ * Its own metadata is left out (meta, problem, error), and it has no entries to walk.
+ */
+int snap_head_get(struct snap *s, uint64_t ref, struct snap_node *ret);
 /** The same for a sub-directory of n, which must be the smaller tree: a damaged index could hold a ring. */
-int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
+int snap_kid_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
 void snap_node_put(struct snap *s, struct snap_node *n);
 /** A second pin on a node already held. */
 void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *ret);

@@ -58,6 +58,9 @@ const char *snap_strerror(int error)
 		return "not a DiskTracker index";
 	case EPROTONOSUPPORT:
 		return "written by a newer version of DiskTracker";
+	case EOPNOTSUPP:
+		return "written by an older version of DiskTracker; the next scan or prune"
+		       " brings it up to date";
 	case EUCLEAN:
 		return "damaged";
 	case ESTALE:
@@ -78,7 +81,7 @@ int store_exec(sqlite3 *db, const char *sql)
 	return snap_errno(sqlite3_exec(db, sql, NULL, NULL, NULL));
 }
 
-static int pragma_int(sqlite3 *db, const char *sql, int64_t *ret)
+int store_int(sqlite3 *db, const char *sql, int64_t *ret)
 {
 	sqlite3_stmt *st;
 	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
@@ -189,7 +192,7 @@ static int try_open(const char *path, int flags, sqlite3 **ret)
 
 	if (rc == SQLITE_OK)
 		(void)sqlite3_busy_timeout(db, BUSY_MS);
-	r = rc == SQLITE_OK ? pragma_int(db, "PRAGMA schema_version", &version) : snap_errno(rc);
+	r = rc == SQLITE_OK ? store_int(db, "PRAGMA schema_version", &version) : snap_errno(rc);
 	if (r < 0) {
 		(void)sqlite3_close(db);
 		return r;
@@ -222,13 +225,13 @@ static int set_up(sqlite3 *db, unsigned flags)
 {
 	int keep_log = 1;
 	int r = store_exec(db, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
-	                       "PRAGMA cache_size=-512; PRAGMA temp_store=MEMORY;");
+	                       "PRAGMA cache_size=-128; PRAGMA temp_store=MEMORY;");
 
 	(void)sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	if (r < 0 || !(flags & SNAP_WRITE))
 		return r;
 	/* A reader caches packs itself; a writer gains from pages in memory. */
-	r = store_exec(db, "PRAGMA cache_size=-2048");
+	r = store_exec(db, "PRAGMA cache_size=-512");
 	if (r < 0)
 		return r;
 	/* An empty log file left in place spares its directory a sync at each snapshot. */
@@ -285,8 +288,7 @@ static int create_tables(sqlite3 *db)
 		"PRAGMA application_id=%d; PRAGMA user_version=%d;"
 		"CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 		"CREATE TABLE root(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);"
-		"CREATE TABLE pack(id INTEGER PRIMARY KEY, codec INT, size INT, sum INT,"
-		" fps BLOB, data BLOB);",
+		"CREATE TABLE " PACK_TABLE ";",
 		SNAP_APPLICATION_ID, SNAP_FORMAT);
 	int r = sql ? store_exec(db, sql) : -ENOMEM;
 
@@ -299,7 +301,7 @@ static int create_tables(sqlite3 *db)
 static int is_empty(sqlite3 *db, bool *ret)
 {
 	int64_t objects = 0;
-	int r = pragma_int(db, "SELECT count(*) FROM sqlite_schema", &objects);
+	int r = store_int(db, "SELECT count(*) FROM sqlite_schema", &objects);
 
 	*ret = objects == 0;
 	return r;
@@ -359,20 +361,20 @@ static int create_or_wait(sqlite3 *db, const char *path)
 	return r;
 }
 
-static int check_format(sqlite3 *db)
+static int check_format(sqlite3 *db, int64_t *version)
 {
-	int64_t id = 0, version = 0;
-	int r = pragma_int(db, "PRAGMA application_id", &id);
+	int64_t id = 0;
+	int r = store_int(db, "PRAGMA application_id", &id);
 
 	if (r == 0)
-		r = pragma_int(db, "PRAGMA user_version", &version);
+		r = store_int(db, "PRAGMA user_version", version);
 	if (r < 0)
 		return r;
 	if (id != SNAP_APPLICATION_ID)
 		return -EMEDIUMTYPE;
-	if (version > SNAP_FORMAT)
+	if (*version > SNAP_FORMAT)
 		return -EPROTONOSUPPORT;
-	return version == SNAP_FORMAT ? 0 : -EUCLEAN;
+	return *version >= 1 ? 0 : -EUCLEAN;
 }
 
 static int load_secret(struct snap *s)
@@ -383,19 +385,20 @@ static int load_secret(struct snap *s)
 	int r = snap_errno(rc);
 
 	if (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW &&
-	    sqlite3_column_bytes(st, 0) == SECRET_SIZE)
+	    sqlite3_column_bytes(st, 0) == SECRET_SIZE) {
 		memcpy(s->secret, sqlite3_column_blob(st, 0), SECRET_SIZE);
-	else
+		s->seed = snap_hash(s->secret, SECRET_SIZE, 0);
+	} else {
 		r = r ? r : -EUCLEAN;
+	}
 	(void)sqlite3_finalize(st);
 	return r;
 }
 
 static int prepare(struct snap *s)
 {
-	int rc = sqlite3_prepare_v3(s->db,
-	                            "SELECT id, codec, size, sum, fps, data FROM pack WHERE id=?",
-	                            -1, SQLITE_PREPARE_PERSISTENT, &s->get_pack, NULL);
+	int rc = sqlite3_prepare_v3(s->db, "SELECT " PACK_COLUMNS " FROM pack WHERE id=?", -1,
+	                            SQLITE_PREPARE_PERSISTENT, &s->get_pack, NULL);
 
 	return snap_errno(rc);
 }
@@ -414,6 +417,7 @@ static void init_lock(pthread_mutex_t *lock)
 int snap_open(const char *path, unsigned flags, struct snap **ret)
 {
 	AUTO(snap_close) struct snap *s = calloc(1, sizeof(*s));
+	int64_t version = SNAP_FORMAT;
 	bool empty = false;
 	int r;
 
@@ -431,9 +435,11 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 	if (r == 0 && empty)
 		r = flags & SNAP_WRITE ? create_or_wait(s->db, path) : -EMEDIUMTYPE;
 	if (r == 0)
-		r = check_format(s->db);
+		r = check_format(s->db, &version);
 	if (r == 0)
 		r = load_secret(s);
+	if (r == 0 && version < SNAP_FORMAT)
+		r = flags & SNAP_WRITE ? store_migrate(s) : -EOPNOTSUPP;
 	if (r == 0)
 		r = prepare(s);
 	if (r < 0)
@@ -457,7 +463,7 @@ void snap_close(struct snap *s)
 
 uint64_t snap_seed(const struct snap *s)
 {
-	return snap_hash(s->secret, sizeof(s->secret), 0);
+	return s->seed;
 }
 
 const char *snap_path(const struct snap *s)
@@ -479,10 +485,10 @@ uint64_t snap_file_bytes(const struct snap *s)
 int store_bytes(struct snap *s, uint64_t *ret)
 {
 	int64_t pages = 0, size = 0;
-	int r = pragma_int(s->db, "PRAGMA page_count", &pages);
+	int r = store_int(s->db, "PRAGMA page_count", &pages);
 
 	if (r == 0)
-		r = pragma_int(s->db, "PRAGMA page_size", &size);
+		r = store_int(s->db, "PRAGMA page_size", &size);
 	*ret = (uint64_t)(pages * size);
 	return r;
 }

@@ -80,11 +80,11 @@ static int merge(struct making *m, const struct snap_virtual *v)
 	return r < 0 ? r : more < 0 ? more : 0;
 }
 
-static int make_record(struct making *m, const struct snap_virtual *v, uint64_t self)
+static int make_record(struct making *m, const struct snap_virtual *v, uint64_t seed, uint64_t self)
 {
 	struct scan_dirinfo info = { .meta = v->base ? v->base->meta : v->meta };
 	struct snap_node n = { .totals = v->totals };
-	int r = listing_begin(&m->enc, &m->listing, &info);
+	int r = listing_begin(&m->enc, &m->listing, &info, seed);
 
 	if (r == 0)
 		r = merge(m, v);
@@ -92,22 +92,28 @@ static int make_record(struct making *m, const struct snap_virtual *v, uint64_t 
 		return r;
 	n.n_entries = m->enc.n;
 	n.n_kids = m->n_kids;
-	return record_add(&m->record, self, &n, m->kids, m->listing.p, m->listing.len);
+	n.names = m->enc.names;
+	return record_add(&m->record, self, &n, m->kids);
 }
 
 static struct snap_pack *make_pack(struct making *m)
 {
 	struct snap_pack *p = calloc(1, sizeof(*p));
+	struct pack_lists *l;
 
 	if (!p)
 		return NULL;
+	l = &p->lists;
 	p->n = 1;
-	p->offset = calloc(2, sizeof(*p->offset));
-	p->fps = calloc(1, FP_STORED);
-	p->bytes = sizeof(*p) + m->record.len + FP_STORED + 2 * sizeof(*p->offset);
-	p->data = TAKE(m->record.p);
-	if (p->offset && p->fps) {
-		p->offset[1] = (uint32_t)m->record.len;
+	p->at = calloc(2, sizeof(*p->at));
+	l->at = calloc(2, sizeof(*l->at));
+	l->fps = calloc(1, FP_STORED);
+	p->bytes = sizeof(*p) + m->record.len + m->listing.len + FP_STORED + 4 * sizeof(*p->at);
+	p->head = TAKE(m->record.p);
+	l->list = TAKE(m->listing.p);
+	if (p->at && l->at && l->fps) {
+		p->at[1] = (uint32_t)m->record.len;
+		l->at[1] = (uint32_t)m->listing.len;
 		return p;
 	}
 	pack_free(p);
@@ -119,7 +125,7 @@ int snap_virtual_add(struct snap *s, const struct snap_virtual *v, uint64_t *ret
 	struct making m = { 0 };
 	uint64_t id = cache_virtual_id(s);
 	struct snap_pack *p;
-	int r = make_record(&m, v, id << REF_SLOT_BITS);
+	int r = make_record(&m, v, s->seed, id << REF_SLOT_BITS);
 
 	p = r == 0 ? make_pack(&m) : NULL;
 	if (r == 0 && !p)

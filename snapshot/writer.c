@@ -29,7 +29,7 @@ enum token_flags {
 struct state {            /* of a directory between its listing() and its node() */
 	uint8_t *listing; /* NULL if the previous listing is the same */
 	size_t listing_len;
-	uint64_t n_entries;
+	uint64_t n_entries, names;
 	struct scan_meta meta;
 	bool single_owner; /* the entries right here are the directory's owner's */
 	bool same;         /* as previous */
@@ -51,15 +51,15 @@ static void state_free(struct snap_writer *w, struct state *st)
 
 /* -- listing() ------------------------------------------------------------------------------- */
 
-static int encode(struct builder *b, const struct scan_dirinfo *dir, struct scan_listing *l,
-                  struct state *st)
+static int encode(struct snap_writer *w, struct builder *b, const struct scan_dirinfo *dir,
+                  struct scan_listing *l, struct state *st)
 {
 	struct listing_encoder enc;
 	struct scan_entry e;
 	int r;
 
 	b->scratch.len = 0;
-	r = listing_begin(&enc, &b->scratch, dir);
+	r = listing_begin(&enc, &b->scratch, dir, w->s->seed);
 	st->single_owner = true;
 	while (r == 0 && scan_listing_next(l, &e)) {
 		r = listing_add(&enc, &e);
@@ -67,6 +67,7 @@ static int encode(struct builder *b, const struct scan_dirinfo *dir, struct scan
 			st->single_owner = false;
 	}
 	st->n_entries = enc.n;
+	st->names = enc.names;
 	st->listing_len = b->scratch.len;
 	return r;
 }
@@ -119,9 +120,9 @@ static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *di
 	if (r < 0)
 		return r;
 	st->has_previous = true;
-	old_len = (size_t)(st->previous.end - st->previous.kids_end);
+	old_len = (size_t)(st->previous.end - st->previous.listing);
 	st->same = old_len == b->scratch.len &&
-	           memcmp(st->previous.kids_end, b->scratch.p, old_len) == 0;
+	           memcmp(st->previous.listing, b->scratch.p, old_len) == 0;
 	return st->same ? decode_kids(st) : 0;
 }
 
@@ -224,7 +225,7 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 	struct snap_writer *w = ctx;
 	struct builder *b = builder_of(w, worker);
 	struct state *st = calloc(1, sizeof(*st));
-	int r = b && st ? encode(b, dir, l, st) : -ENOMEM;
+	int r = b && st ? encode(w, b, dir, l, st) : -ENOMEM;
 
 	if (r == 0 && w->previous)
 		r = compare_previous(w, dir, b, st);
@@ -260,7 +261,7 @@ static int store_node(struct snap_writer *w, struct builder *b, struct snap_node
 
 	if (n->totals.newest <= w->newest_stored)
 		r = builder_stored(w, &stored);
-	if (r == 0 && builder_is_full(b))
+	if (r == 0 && packer_is_full(&b->pack))
 		r = builder_flush(w, b);
 	if (r < 0)
 		return r;
@@ -269,7 +270,7 @@ static int store_node(struct snap_writer *w, struct builder *b, struct snap_node
 	if (n->ref) {
 		r = check == key->check ? 0 : -EUCLEAN;
 	} else {
-		n->ref = b->id << REF_SLOT_BITS | b->n;
+		n->ref = b->id << REF_SLOT_BITS | b->pack.n;
 		r = builder_append(w, b, n, key, listing, len);
 		if (r == 0)
 			r = known_add(w->fresh, key, n->ref);
@@ -340,7 +341,7 @@ static void set_attributes(struct snap_node *n, const struct state *st, const st
 static int write_node(struct snap_writer *w, struct builder *b, struct state *st,
                       struct snap_node *n, const struct scan_kid *kids, struct node_key *key)
 {
-	const uint8_t *listing = st->same ? st->previous.kids_end : st->listing;
+	const uint8_t *listing = st->same ? st->previous.listing : st->listing;
 	size_t len = st->listing_len;
 	int r = take_kid_fps(w, b, kids, n->n_kids);
 
@@ -359,7 +360,9 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	struct snap_writer *w = ctx;
 	struct state *st = state;
 	struct builder *b = builder_of(w, worker);
-	struct snap_node n = { .totals = *totals, .n_kids = n_kids, .n_entries = st->n_entries };
+	struct snap_node n = {
+		.totals = *totals, .n_kids = n_kids, .n_entries = st->n_entries, .names = st->names
+	};
 	struct node_key key = { 0 };
 	int r = b ? take_kids(b, kids, n_kids) : -ENOMEM;
 
@@ -456,8 +459,9 @@ static int begin_locked(struct snap_writer *w)
 		w->sink.reuse = sink_reuse;
 	if (r == 0)
 		r = snap_errno(sqlite3_prepare_v3(s->db,
-		                                  "INSERT INTO pack VALUES (?, ?, ?, ?, ?, ?)", -1,
-		                                  SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
+		                                  "INSERT INTO pack VALUES"
+		                                  " (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		                                  -1, SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
 	return r;
 }
 

@@ -12,16 +12,13 @@
 
 #include "snapshot/internal.h"
 
-#include <zstd.h>
-
 struct builder { /* a worker's pack in the making */
 	uint64_t id;
-	struct bytes data, lens, fps, scratch, packed;
+	struct packer pack;
+	struct bytes scratch;
 	struct node_kid *kids;
 	struct snap_fingerprint *kid_fps;
 	size_t kids_cap, fps_cap;
-	size_t n;
-	ZSTD_CCtx *zstd;
 };
 
 struct snap_writer {
@@ -53,7 +50,6 @@ void builder_free(struct builder *b);
 /* Add a node, whose kids are in b, to the pack; n->ref says where. */
 int builder_append(struct snap_writer *w, struct builder *b, const struct snap_node *n,
                    const struct node_key *key, const uint8_t *listing, size_t len);
-bool builder_is_full(const struct builder *b);
 /* Store the pack, if there is anything in it, and begin a new one. */
 int builder_flush(struct snap_writer *w, struct builder *b);
 /* The fingerprints of all stored nodes; loaded by the first who asks. */

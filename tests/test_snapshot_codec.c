@@ -151,14 +151,16 @@ static void encode_sample(struct sample *s)
 		               .n_entries = s->n,
 		               .n_kids = s->n_kids };
 
-	assert_int_equal(listing_begin(&enc, &s->listing, &s->dir), 0);
+	assert_int_equal(listing_begin(&enc, &s->listing, &s->dir, 4711), 0);
 	for (size_t i = 0; i < s->n; i++)
 		assert_int_equal(listing_add(&enc, &s->entry[i]), 0);
-	assert_int_equal(record_add(&s->record, s->self, &n, s->kid, s->listing.p, s->listing.len),
-	                 0);
+	n.names = enc.names;
+	assert_int_equal(record_add(&s->record, s->self, &n, s->kid), 0);
 	memset(&s->node, 0, sizeof(s->node));
 	s->node.ref = s->self;
 	assert_int_equal(record_parse(s->record.p, s->record.p + s->record.len, &s->node), 0);
+	assert_int_equal(s->node.names, s->n_kids ? enc.names : 0);
+	assert_int_equal(record_listing(s->listing.p, s->listing.p + s->listing.len, &s->node), 0);
 }
 
 static void sample_done(struct sample *s)
@@ -332,19 +334,27 @@ static void equal_listings_have_equal_bytes(void **state)
 	sample_done(s);
 }
 
-/* Everything that a reader does with a node, on bytes that may be anything. */
-static void use_bytes(const uint8_t *p, size_t len)
+static uint8_t *exact_copy(const uint8_t *p, size_t len)
 {
 	uint8_t *exact = malloc(MAX(len, 1)); /* so that the sanitizer sees a step too far */
+
+	assert_non_null(exact);
+	memcpy(exact, p, len);
+	return exact;
+}
+
+/* Everything that a reader does with a node, on bytes that may be anything: a head, then a listing. */
+static void use_bytes(const uint8_t *p, size_t head_len, size_t len)
+{
+	uint8_t *head = exact_copy(p, head_len), *listing = exact_copy(p + head_len, len);
 	struct snap_node n = { .ref = 5000 };
 	struct snap_entry e;
 	struct snap_iter it;
 	struct node_index *x;
 	uint64_t where, seen = 0;
 
-	assert_non_null(exact);
-	memcpy(exact, p, len);
-	if (record_parse(exact, exact + len, &n) == 0) {
+	if (record_parse(head, head + head_len, &n) == 0 &&
+	    record_listing(listing, listing + len, &n) == 0) {
 		snap_iter_init(&it, &n);
 		while (snap_iter_next(&it) > 0) {
 			assert_true(it.e.name_len <= 255);
@@ -361,7 +371,8 @@ static void use_bytes(const uint8_t *p, size_t len)
 		}
 		node_index_free(x);
 	}
-	free(exact);
+	free(head);
+	free(listing);
 }
 
 static void garbage_is_refused_and_never_hurts(void **state)
@@ -375,13 +386,18 @@ static void garbage_is_refused_and_never_hurts(void **state)
 
 		for (size_t b = 0; b < len; b++)
 			buf[b] = (uint8_t)(small ? draw(12) : draw(256));
-		use_bytes(buf, len);
+		if (len) {
+			size_t head = draw(len);
+
+			use_bytes(buf, head, len - head);
+		}
 	}
 }
 
 static void records_that_were_cut_or_bent_never_hurt(void **state)
 {
 	struct sample *s = calloc(1, sizeof(*s));
+	struct bytes all = { 0 };
 
 	(void)state;
 	assert_non_null(s);
@@ -389,17 +405,21 @@ static void records_that_were_cut_or_bent_never_hurt(void **state)
 	for (int i = 0; i < 300; i++) {
 		draw_sample(s, draw(150));
 		encode_sample(s);
+		all.len = 0;
+		assert_int_equal(bytes_add(&all, s->record.p, s->record.len), 0);
+		assert_int_equal(bytes_add(&all, s->listing.p, s->listing.len), 0);
 		for (int j = 0; j < 100; j++) {
-			size_t at = draw(s->record.len);
-			uint8_t before = s->record.p[at];
+			size_t head = s->record.len, at = draw(all.len);
+			uint8_t before = all.p[at];
 
-			use_bytes(s->record.p, at);
-			s->record.p[at] ^= (uint8_t)(1 << draw(8));
-			use_bytes(s->record.p, s->record.len);
+			use_bytes(all.p, MIN(at, head), at < head ? 0 : at - head);
+			all.p[at] ^= (uint8_t)(1 << draw(8));
+			use_bytes(all.p, head, all.len - head);
 			if (draw(4))
-				s->record.p[at] = before;
+				all.p[at] = before;
 		}
 	}
+	free(all.p);
 	sample_done(s);
 }
 
@@ -436,8 +456,13 @@ static void a_word_holds_a_ref_or_a_problem(void **state)
 	"037375620231"                         /* sub */           \
 	"3202"                                 /* sub2 */
 #define GOLDEN_FINGERPRINT "4af1916b00a7d067551624fe302e9006"
-#define GOLDEN_RECORD      "0e80a001934e03010582c49fd50c0101000080200602020605"
-#define GOLDEN_PACK_SUM    UINT64_C(0x3aad618c143dc334)
+#define GOLDEN_RECORD      "0e80a001934e03010582c49fd50c010100008020060288776655443322110605"
+#define GOLDEN_LEAF        "0e80a001934e03010582c49fd50c0101000080200600"
+#define GOLDEN_HEAD             \
+	"02" /* slots */ "0907" \
+	"0000" /* lengths */ "000000000000000000"
+#define GOLDEN_NAMES    UINT64_C(0xb045557f674e3789)
+#define GOLDEN_PACK_SUM UINT64_C(0x3aad618c143dc334)
 
 static void golden_entry(struct listing_encoder *enc, const char *name, uint8_t type,
                          struct scan_meta m)
@@ -461,7 +486,7 @@ static void golden_listing(struct bytes *out)
 		                   .error = EIO };
 	struct listing_encoder enc;
 
-	assert_int_equal(listing_begin(&enc, out, &dir), 0);
+	assert_int_equal(listing_begin(&enc, out, &dir, 4711), 0);
 	golden_entry(&enc, "file", SCAN_FILE,
 	             (struct scan_meta){ .size = 5000,
 	                                 .blocks = 16,
@@ -483,6 +508,7 @@ static void golden_listing(struct bytes *out)
 	             (struct scan_meta){ .size = 3, .mtime = 0, .uid = 0, .gid = 0, .mode = 0777 });
 	golden_entry(&enc, "sub", SCAN_DIR, (struct scan_meta){ 0 });
 	golden_entry(&enc, "sub2", SCAN_DIR, (struct scan_meta){ 0 });
+	assert_int_equal(enc.names, GOLDEN_NAMES);
 }
 
 static void assert_hex(const void *p, size_t len, const char *want)
@@ -560,15 +586,48 @@ static void the_bytes_of_a_record_do_not_change(void **state)
 		                           .newest = 1700000001 },
 		               .n_entries = 6,
 		               .n_kids = 2,
+		               .names = UINT64_C(0x1122334455667788),
 		               .single_owner = true };
-	struct bytes listing = { 0 }, record = { 0 };
+	struct bytes record = { 0 };
 
 	(void)state;
-	golden_listing(&listing);
-	assert_int_equal(record_add(&record, 4099, &n, kids, listing.p, listing.len), 0);
-	assert_hex(record.p, record.len - listing.len, GOLDEN_RECORD);
-	free(listing.p);
+	assert_int_equal(record_add(&record, 4099, &n, kids), 0);
+	assert_hex(record.p, record.len, GOLDEN_RECORD);
+	/* Without sub-directories there is no hash of their names. */
+	n.n_kids = 0;
+	record.len = 0;
+	assert_int_equal(record_add(&record, 4099, &n, NULL), 0);
+	assert_hex(record.p, record.len, GOLDEN_LEAF);
 	free(record.p);
+}
+
+static void the_bytes_of_a_pack_do_not_change(void **state)
+{
+	struct snap_node n = { .ref = 9 << 12, .n_entries = 0 };
+	const struct node_key key = { .fp = { { 1, 2, 3 } }, .check = 0x04030201 };
+	struct packer p = { 0 };
+	struct pack_row row;
+	uint8_t secret[SECRET_SIZE];
+
+	(void)state;
+	fixed_secret(secret);
+	assert_int_equal(packer_add(&p, &n, NULL, (const uint8_t *)"listing", 7, &key), 0);
+	assert_int_equal(packer_copy(&p, NULL, 0, true), 0);
+	assert_int_equal(packer_finish(&p, secret, 9, &row), 0);
+	assert_int_equal(row.id, 9);
+	assert_int_equal(row.codec, CODEC_RAW);
+	assert_int_equal(row.size, row.head_len);
+	assert_hex(row.head, row.head_len, GOLDEN_HEAD);
+	assert_hex(row.fps, row.fps_len,
+	           "01020300000000000000000000000000"
+	           "01020304"
+	           "0000000000000000000000000000000000000000");
+	assert_int_equal(row.list_codec, CODEC_RAW);
+	assert_int_equal(row.list_len, 7);
+	assert_memory_equal(row.list, "listing", 7);
+	assert_int_equal(row.sum, pack_sum(secret, 9, NULL, 0, row.head, row.head_len));
+	assert_int_equal(row.list_sum, pack_sum(secret, 9, row.fps, row.fps_len, row.list, 7));
+	packer_done(&p);
 }
 
 /* A large listing is hashed where it lies, a small one in a copy beside the rest. */
@@ -646,6 +705,7 @@ int main(void)
 		cmocka_unit_test(the_bytes_of_a_listing_do_not_change),
 		cmocka_unit_test(the_fingerprint_of_a_node_does_not_change),
 		cmocka_unit_test(the_bytes_of_a_record_do_not_change),
+		cmocka_unit_test(the_bytes_of_a_pack_do_not_change),
 		cmocka_unit_test(the_fingerprint_of_a_large_listing_is_that_of_its_bytes),
 		cmocka_unit_test(known_fingerprints_are_found_again),
 	};

@@ -183,11 +183,16 @@ static int read_all(const char *index, uint64_t ref)
 static void a_damaged_pack_is_noticed(void **state)
 {
 	static const char *const harm[] = {
-		"UPDATE pack SET data=CAST(substr(data,1,20)||x'ff'||substr(data,22) AS BLOB)",
-		"UPDATE pack SET data=CAST(substr(data,1,length(data)-1) AS BLOB)",
-		"UPDATE pack SET data=zeroblob(length(data))",
-		"UPDATE pack SET data=NULL",
-		"UPDATE pack SET data='text'",
+		"UPDATE pack SET head=CAST(substr(head,1,20)||x'ff'||substr(head,22) AS BLOB)",
+		"UPDATE pack SET head=CAST(substr(head,1,length(head)-1) AS BLOB)",
+		"UPDATE pack SET head=zeroblob(length(head))",
+		"UPDATE pack SET head=NULL",
+		"UPDATE pack SET head='text'",
+		"UPDATE pack SET list=CAST(substr(list,1,20)||x'ff'||substr(list,22) AS BLOB)",
+		"UPDATE pack SET list=CAST(substr(list,1,length(list)-1) AS BLOB)",
+		"UPDATE pack SET list=zeroblob(length(list))",
+		"UPDATE pack SET list=NULL",
+		"UPDATE pack SET list='text'",
 		"UPDATE pack SET fps=zeroblob(length(fps))",
 		"UPDATE pack SET fps=NULL",
 		"UPDATE pack SET fps=substr(fps,1,length(fps)-1)",
@@ -195,6 +200,8 @@ static void a_damaged_pack_is_noticed(void **state)
 		"UPDATE pack SET size=-1",
 		"UPDATE pack SET size=9223372036854775807",
 		"UPDATE pack SET codec=7",
+		"UPDATE pack SET list_codec=7",
+		"UPDATE pack SET list_sum=list_sum+1",
 		"UPDATE pack SET sum=sum+1",
 		"UPDATE pack SET sum='x'",
 	};

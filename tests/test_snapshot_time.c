@@ -595,8 +595,9 @@ struct damage {
 };
 
 static const struct damage damages[] = {
-	{ "data", "pack", true },          { "data", "pack", true },
-	{ "data", "pack", true },          { "fps", "pack", true },
+	{ "head", "pack", true },          { "list", "pack", true },
+	{ "list", "pack", true },          { "fps", "pack", true },
+	{ "list_sum", "pack", false },     { "list_codec", "pack", false },
 	{ "fps", "pack", true },           { "sum", "pack", false },
 	{ "size", "pack", false },         { "codec", "pack", false },
 	{ "fp", "snapshot", true },        { "node", "snapshot", false },

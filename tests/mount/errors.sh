@@ -77,17 +77,19 @@ newer_version()
 
 damaged_pack()
 {
-	spoilt 'UPDATE pack SET data=randomblob(length(data));'
+	spoilt 'UPDATE pack SET head=randomblob(length(head));'
+	mount_refused 3 'damaged' --index "$work/spoilt.db" "$mnt" || return
+	spoilt 'UPDATE pack SET list=randomblob(length(list));'
 	mount_refused 3 'damaged' --index "$work/spoilt.db" "$mnt" || return
 	# one bit only
 	spoilt
 	$python - "$work/spoilt.db" <<'PY'
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
-for rowid, data in db.execute("SELECT id, data FROM pack").fetchall():
+for rowid, data in db.execute("SELECT id, list FROM pack").fetchall():
     data = bytearray(data)
     data[len(data) // 2] ^= 4
-    db.execute("UPDATE pack SET data=? WHERE id=?", (bytes(data), rowid))
+    db.execute("UPDATE pack SET list=? WHERE id=?", (bytes(data), rowid))
 db.commit()
 PY
 	mount_refused 3 'damaged' --index "$work/spoilt.db" "$mnt"
@@ -123,11 +125,11 @@ damage_is_eio()
 	$python - "$index" <<'PY'
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
-packs = db.execute("SELECT id, data FROM pack ORDER BY id").fetchall()
+packs = db.execute("SELECT id FROM pack ORDER BY id").fetchall()
 if len(packs) < 2:
     print("only one pack: nothing to damage but the top")
 else:
-    db.execute("UPDATE pack SET data=randomblob(length(data)) WHERE id=?", (packs[0][0],))
+    db.execute("UPDATE pack SET list=randomblob(length(list)) WHERE id=?", (packs[0][0],))
 db.commit()
 PY
 	mount_at "$work/other" >/dev/null 2>&1 || {

@@ -147,10 +147,10 @@ import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
 snapshot, node = db.execute("SELECT id, node FROM snapshot ORDER BY id DESC LIMIT 1 OFFSET 1").fetchone()
 # The pack that its root is in; the newest snapshot shares nothing with it.
-pack, data = db.execute("SELECT id, data FROM pack WHERE id = ?", (node >> 12,)).fetchone()
+pack, data = db.execute("SELECT id, head FROM pack WHERE id = ?", (node >> 12,)).fetchone()
 data = bytearray(data)
 data[len(data) // 2] ^= 1
-db.execute("UPDATE pack SET data=? WHERE id=?", (bytes(data), pack))
+db.execute("UPDATE pack SET head=? WHERE id=?", (bytes(data), pack))
 db.commit()
 print(snapshot)
 PY

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * migrate - brings an index of an older format up to date, in one transaction.
+ *
+ *     1 -> 2: heads and listings of a pack are stored apart; nodes, refs and fingerprints stay
+ *
+ * Format 1 had, in its columns fps and data, for each slot one record: what record_totals() reads, the
+ * length of the kids, the kids, the listing.
+ */
+#include "snapshot/internal.h"
+
+#include <zstd.h>
+
+struct migration {
+	struct snap *s;
+	sqlite3_stmt *list, *insert;
+	struct packer pack;
+	struct node_kid *kids;
+	size_t kids_cap;
+	ZSTD_DCtx *zstd;
+};
+
+static int parse_record(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
+{
+	uint64_t kids_len = 0;
+
+	p = varint_get(record_totals(p, end, ret), end, &kids_len);
+	if (!p || kids_len > (size_t)(end - p) || ret->n_kids > kids_len ||
+	    ret->n_kids > ret->n_entries)
+		return -EUCLEAN;
+	ret->kids = p;
+	ret->kids_end = p + kids_len;
+	return record_listing(ret->kids_end, end, ret);
+}
+
+static int load_kids(struct migration *m, const struct snap_node *n)
+{
+	const uint8_t *p = n->kids;
+	uint64_t last = n->ref;
+	int r = base_reserve(&m->kids, &m->kids_cap, n->n_kids, sizeof(*m->kids));
+
+	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++)
+		if (!record_next_kid(&p, n->kids_end, &last, &m->kids[i]))
+			r = -EUCLEAN;
+	return r;
+}
+
+static int hash_names(struct snap_node *n, uint64_t seed)
+{
+	struct snap_iter it;
+	int r;
+
+	n->names = seed;
+	snap_iter_init(&it, n);
+	while ((r = snap_iter_next(&it)) > 0)
+		if (it.e.placed)
+			n->names = names_hash(n->names, it.e.name, it.e.name_len);
+	return r;
+}
+
+static int move_record(struct migration *m, uint64_t ref, const uint8_t *p, const uint8_t *end,
+                       const uint8_t *fp)
+{
+	struct snap_node n = { .ref = ref };
+	struct node_key key;
+	int r;
+
+	if (p == end)
+		return packer_copy(&m->pack, NULL, 0, true);
+	memcpy(key.fp.b, fp, sizeof(key.fp.b));
+	memcpy(&key.check, fp + sizeof(key.fp.b), sizeof(key.check));
+	r = parse_record(p, end, &n);
+	if (r == 0)
+		r = load_kids(m, &n);
+	if (r == 0)
+		r = hash_names(&n, m->s->seed);
+	return r == 0 ? packer_add(&m->pack, &n, m->kids, n.listing, (size_t)(end - n.listing),
+	                           &key)
+	              : r;
+}
+
+static int move_records(struct migration *m, uint64_t id, const uint8_t *p, const uint8_t *end,
+                        const uint8_t *fps, size_t fps_len)
+{
+	const uint8_t *lens, *at;
+	uint64_t n = 0, len = 0;
+	int r = 0;
+
+	lens = varint_get(p, end, &n);
+	if (!lens || n > PACK_SLOTS_MAX || fps_len != n * FP_STORED)
+		return -EUCLEAN;
+	at = lens;
+	for (uint64_t i = 0; i < n; i++)
+		at = varint_get(at, end, &len);
+	for (uint64_t i = 0; r == 0 && at && i < n; i++, fps += FP_STORED) {
+		lens = varint_get(lens, end, &len);
+		if (len > (size_t)(end - at))
+			return -EUCLEAN;
+		r = move_record(m, id << REF_SLOT_BITS | i, at, at + len, fps);
+		at += len;
+	}
+	return r ? r : at == end ? 0 : -EUCLEAN;
+}
+
+static int move_pack(struct migration *m, struct pack_row *ret)
+{
+	AUTO(base_free) uint8_t *raw = NULL;
+	uint64_t id = (uint64_t)sqlite3_column_int64(m->list, 0);
+	int64_t size = sqlite3_column_int64(m->list, 2);
+	uint64_t sum = (uint64_t)sqlite3_column_int64(m->list, 3);
+	const uint8_t *fps = sqlite3_column_blob(m->list, 4);
+	const uint8_t *data = sqlite3_column_blob(m->list, 5);
+	size_t fps_len = (size_t)sqlite3_column_bytes(m->list, 4);
+	size_t len = (size_t)sqlite3_column_bytes(m->list, 5);
+	int r;
+
+	packer_reset(&m->pack);
+	if (!fps || !data || size < 0 || size > PACK_RAW_MAX ||
+	    pack_sum(m->s->secret, id, fps, fps_len, data, len) != sum)
+		return -EUCLEAN;
+	r = pack_unpack(m->zstd, sqlite3_column_int(m->list, 1), data, len, (size_t)size, &raw);
+	if (r == 0)
+		r = move_records(m, id, raw, raw + size, fps, fps_len);
+	return r == 0 ? packer_finish(&m->pack, m->s->secret, id, ret) : r;
+}
+
+/* A damaged pack becomes a row without contents: it stays damaged, and 'check' names it. */
+static int move_row(struct migration *m)
+{
+	struct pack_row row;
+	int r = move_pack(m, &row);
+
+	if (r == -EUCLEAN)
+		row = (struct pack_row){ .id = (uint64_t)sqlite3_column_int64(m->list, 0) };
+	else if (r < 0)
+		return r;
+	return pack_row_write(m->insert, &row);
+}
+
+static int move_all(struct migration *m)
+{
+	sqlite3 *db = m->s->db;
+	int rc = sqlite3_prepare_v2(db, "SELECT id, codec, size, sum, fps, data FROM pack_old", -1,
+	                            &m->list, NULL),
+	    r = 0;
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(db, "INSERT INTO pack VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		                        -1, &m->insert, NULL);
+	while (r == 0 && snap_errno(rc) == 0 && (rc = sqlite3_step(m->list)) == SQLITE_ROW)
+		r = move_row(m);
+	(void)sqlite3_finalize(m->list);
+	(void)sqlite3_finalize(m->insert);
+	return r ? r : snap_errno(rc);
+}
+
+static int separate_heads(struct snap *s)
+{
+	struct migration m = { .s = s, .zstd = ZSTD_createDCtx() };
+	int r = m.zstd ? store_exec(s->db, "ALTER TABLE pack RENAME TO pack_old;"
+	                                   "CREATE TABLE " PACK_TABLE ";")
+	               : -ENOMEM;
+
+	if (r == 0)
+		r = move_all(&m);
+	if (r == 0)
+		r = store_exec(s->db, "DROP TABLE pack_old; PRAGMA user_version=2;");
+	packer_done(&m.pack);
+	free(m.kids);
+	(void)ZSTD_freeDCtx(m.zstd);
+	return r;
+}
+
+int store_migrate(struct snap *s)
+{
+	int64_t version = 0;
+	int r = store_exec(s->db, "BEGIN IMMEDIATE");
+
+	if (r < 0)
+		return r;
+	r = store_int(s->db, "PRAGMA user_version", &version); /* somebody may have been faster */
+	if (r == 0 && version == 1)
+		r = separate_heads(s);
+	if (r == 0)
+		r = store_exec(s->db, "COMMIT");
+	if (r < 0) {
+		if (!sqlite3_get_autocommit(s->db))
+			(void)store_exec(s->db, "ROLLBACK");
+		return r;
+	}
+	(void)store_exec(s->db, "PRAGMA incremental_vacuum");
+	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	return 0;
+}
