@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# shellcheck disable=SC2317,SC2119,SC2120,SC2016,SC2086,SC2010,SC2012,SC2015,SC2155
 #
 # time.sh PROGRAM - the past, what changed since, and how snapshots come and go; against time_model.py.
 # LONG=1 in the environment: 200 trees with 10 snapshots each, and more of everything else.
