@@ -12,19 +12,26 @@
 #include <zstd.h>
 
 enum {
-	BUCKETS = 4096
+	BUCKETS = 4096,
+	COPY_KEPT = 64 << 10, /* a larger buffer is given back at once */
 };
 
 /* Ids above those of any stored pack. */
 #define VIRTUAL_FIRST (UINT64_C(1) << 48)
+
+/* What unpacking needs: making it takes longer than unpacking, so a few wait for whoever needs one. */
+struct unpacker {
+	ZSTD_DCtx *zstd;
+	struct bytes copy; /* of a row */
+};
 
 struct pack_cache {
 	uint64_t next_virtual;
 	struct snap_pack *bucket[BUCKETS];
 	struct snap_pack *newest, *oldest;
 	size_t bytes, limit;
-	struct ZSTD_DCtx_s *unpacker[8];
-	size_t n_unpackers;
+	struct unpacker *idle[8];
+	size_t n_idle;
 };
 
 struct pack_cache *cache_new(void)
@@ -57,6 +64,15 @@ void pack_free(struct snap_pack *p)
 	free(p);
 }
 
+static void unpacker_free(struct unpacker *u)
+{
+	if (!u)
+		return;
+	(void)ZSTD_freeDCtx(u->zstd);
+	free(u->copy.p);
+	free(u);
+}
+
 void cache_free(struct pack_cache *c)
 {
 	struct snap_pack *p, *older;
@@ -67,19 +83,20 @@ void cache_free(struct pack_cache *c)
 		older = p->older;
 		pack_free(p);
 	}
-	while (c->n_unpackers)
-		(void)ZSTD_freeDCtx(c->unpacker[--c->n_unpackers]);
+	while (c->n_idle)
+		unpacker_free(c->idle[--c->n_idle]);
 	free(c);
 }
 
-/* Unpacking takes a while: not under the lock, so not from the row either. *ret is to be freed. */
-static int row_copy(struct pack_row *row, uint8_t **ret)
+/* Unpacking takes a while: not under the lock, so not from the row either. */
+static int row_copy(struct pack_row *row, struct bytes *copy)
 {
-	uint8_t *p = malloc(MAX(row->head_len + row->fps_len + row->list_len, 1));
+	uint8_t *p;
 
-	if (!p)
+	copy->len = 0;
+	if (bytes_reserve(copy, row->head_len + row->fps_len + row->list_len) < 0)
 		return -ENOMEM;
-	*ret = p;
+	p = copy->p;
 	row->head = memcpy(p, row->head, row->head_len);
 	if (row->list) {
 		p += row->head_len;
@@ -191,7 +208,7 @@ static int heads_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struc
                      struct snap_pack **ret)
 {
 	struct snap_pack *p = calloc(1, sizeof(*p));
-	int r = p && zstd ? head_fill(s, zstd, row, p) : -ENOMEM;
+	int r = p ? head_fill(s, zstd, row, p) : -ENOMEM;
 
 	if (r < 0)
 		pack_free(p);
@@ -203,40 +220,49 @@ static int heads_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struc
 static int lists_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
                      const struct snap_pack *p, struct pack_lists *ret)
 {
-	int r = zstd ? lists_fill(s, zstd, row, p, ret) : -ENOMEM;
+	int r = lists_fill(s, zstd, row, p, ret);
 
 	if (r < 0)
 		lists_free(ret);
 	return r;
 }
 
-/* Making an unpacker takes longer than unpacking: a few wait for whoever needs one. With the lock held. */
-static struct ZSTD_DCtx_s *unpacker_take(struct pack_cache *c)
+/* Both with the lock held. NULL: no memory. */
+static struct unpacker *unpacker_take(struct pack_cache *c)
 {
-	return c->n_unpackers ? c->unpacker[--c->n_unpackers] : ZSTD_createDCtx();
+	struct unpacker *u = c->n_idle ? c->idle[--c->n_idle] : calloc(1, sizeof(*u));
+
+	if (u && !u->zstd)
+		u->zstd = ZSTD_createDCtx();
+	if (u && u->zstd)
+		return u;
+	unpacker_free(u);
+	return NULL;
 }
 
-static void unpacker_put(struct pack_cache *c, struct ZSTD_DCtx_s *zstd)
+static void unpacker_put(struct pack_cache *c, struct unpacker *u)
 {
-	if (zstd && c->n_unpackers < ARRAY_SIZE(c->unpacker))
-		c->unpacker[c->n_unpackers++] = zstd;
+	if (c->n_idle < ARRAY_SIZE(c->idle) && u->copy.cap <= COPY_KEPT)
+		c->idle[c->n_idle++] = u;
 	else
-		(void)ZSTD_freeDCtx(zstd);
+		unpacker_free(u);
 }
 
 int pack_decode(struct snap *s, const struct pack_row *row, struct snap_pack **ret)
 {
-	struct ZSTD_DCtx_s *zstd = unpacker_take(s->cache);
+	struct unpacker *u = unpacker_take(s->cache);
 	struct pack_lists lists = { 0 };
 	struct snap_pack *p = NULL;
-	int r = heads_new(s, zstd, row, &p);
+	int r = u ? heads_new(s, u->zstd, row, &p) : -ENOMEM;
 
+	if (!u)
+		return r;
 	if (r == 0 && row->list) {
-		r = lists_new(s, zstd, row, p, &lists);
+		r = lists_new(s, u->zstd, row, p, &lists);
 		if (r == 0)
 			(void)lists_attach(p, &lists);
 	}
-	unpacker_put(s->cache, zstd);
+	unpacker_put(s->cache, u);
 	if (r < 0)
 		pack_free(p);
 	else
@@ -327,7 +353,8 @@ static void cache_add(struct pack_cache *c, struct snap_pack *p)
 	c->bytes += p->bytes;
 }
 
-static int read_row(struct snap *s, uint64_t id, bool lists, struct pack_row *row, uint8_t **copy)
+static int read_row(struct snap *s, uint64_t id, bool lists, struct pack_row *row,
+                    struct bytes *copy)
 {
 	int rc, r = store_begin_read(s);
 
@@ -344,53 +371,72 @@ static int read_row(struct snap *s, uint64_t id, bool lists, struct pack_row *ro
 	return r;
 }
 
-/*
- * Load a pack, or its lists where p is one without. If p was pruned since, its heads go with older lists:
- * then all of it is loaded. Gives the lock up in between; another thread may load the same meanwhile, then
- * that stays.
- */
-static int load(struct snap *s, uint64_t id, bool lists, struct snap_pack *p,
-                struct snap_pack **ret)
+/* Give the lock up while unpacking: heads into *made unless p has them, and lists if there are any. */
+static int unpack(struct snap *s, struct unpacker *u, const struct pack_row *row,
+                  struct snap_pack *p, struct snap_pack **made, struct pack_lists *lists)
 {
-	AUTO(base_free) uint8_t *copy = NULL;
-	struct pack_lists more = { 0 };
-	struct snap_pack *made = NULL, *there;
-	struct ZSTD_DCtx_s *zstd;
-	struct pack_row row;
-	int r = read_row(s, id, lists, &row, &copy);
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	if (p && p->sum != row.sum) {
+	if (p)
+		pin_add(p);
+	(void)pthread_mutex_unlock(&s->lock);
+	if (!p)
+		r = heads_new(s, u->zstd, row, made);
+	if (r == 0 && row->list)
+		r = lists_new(s, u->zstd, row, p ? p : *made, lists);
+	(void)pthread_mutex_lock(&s->lock);
+	if (p)
+		unpin(p);
+	return r;
+}
+
+/* Another thread may have loaded the same pack meanwhile: then that stays. */
+static struct snap_pack *settle(struct snap *s, const struct pack_row *row, struct snap_pack *p,
+                                struct snap_pack *made, struct pack_lists *lists)
+{
+	if (!p)
+		p = cache_find(s->cache, row->id);
+	if (p && p->sum != row->sum) {
 		cache_forget(s->cache, p);
 		p = NULL;
 	}
-	if (p)
-		pin_add(p);
-	zstd = unpacker_take(s->cache);
-	(void)pthread_mutex_unlock(&s->lock);
-	if (!p)
-		r = heads_new(s, zstd, &row, &made);
-	if (r == 0 && lists)
-		r = lists_new(s, zstd, &row, p ? p : made, &more);
-	(void)pthread_mutex_lock(&s->lock);
-	unpacker_put(s->cache, zstd);
-	if (p)
-		unpin(p);
-	there = p ? p : cache_find(s->cache, id);
-	if (r == 0 && there && there->sum != row.sum) {
-		cache_forget(s->cache, there);
-		there = NULL;
+	if (p) {
+		pack_free(made);
+	} else {
+		p = made;
+		cache_add(s->cache, p);
 	}
-	if (r == 0 && !there) {
-		there = TAKE(made);
-		cache_add(s->cache, there);
+	if (lists->list && !p->lists.list)
+		s->cache->bytes += lists_attach(p, lists);
+	lists_free(lists);
+	return p;
+}
+
+/*
+ * Load a pack, or its lists where p is one without. If p was pruned since, its heads go with older lists:
+ * then all of it is loaded.
+ */
+static int load(struct snap *s, uint64_t id, bool want_lists, struct snap_pack *p,
+                struct snap_pack **ret)
+{
+	struct unpacker *u = unpacker_take(s->cache);
+	struct snap_pack *made = NULL;
+	struct pack_lists lists = { 0 };
+	struct pack_row row;
+	int r = u ? read_row(s, id, want_lists, &row, &u->copy) : -ENOMEM;
+
+	if (r == 0 && p && p->sum != row.sum) {
+		cache_forget(s->cache, p);
+		p = NULL;
 	}
-	if (r == 0 && lists && !there->lists.list)
-		s->cache->bytes += lists_attach(there, &more);
-	pack_free(made);
-	lists_free(&more);
-	*ret = there;
+	if (r == 0)
+		r = unpack(s, u, &row, p, &made, &lists);
+	if (r == 0)
+		*ret = settle(s, &row, p, made, &lists);
+	else
+		pack_free(made);
+	if (u)
+		unpacker_put(s->cache, u);
 	return r;
 }
 
