@@ -162,11 +162,15 @@ static int resolve_all(struct fs *fs, const struct gen *old, const struct gen *n
 {
 	struct row row;
 	uint64_t ref;
+	uint32_t used;
 	int r = 0;
 
 	(void)old;
 	all->n = 0;
-	for (uint32_t i = 1; r == 0 && i < fs->view.rows.used; i++) {
+	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
+	used = fs->view.rows.used;
+	(void)pthread_rwlock_unlock(&fs->view.rows.lock);
+	for (uint32_t i = 1; r == 0 && i < used; i++) {
 		if (!rows_get(&fs->view.rows, i, &row) || row.fixed)
 			continue;
 		r = view_ref(&fs->view, now, i, &ref);

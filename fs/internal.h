@@ -374,6 +374,7 @@ struct fs {
 struct rescan;
 int rescan_start(struct fs *fs);
 void rescan_stop(struct fs *fs);
+void rescan_free(struct fs *fs);
 void rescan_now(struct fs *fs);
 void rescan_progress(struct fs *fs, struct text *out);
 

@@ -287,6 +287,14 @@ static void on_wake(int sig)
 	(void)sig;
 }
 
+static void signals_that_end(sigset_t *set)
+{
+	(void)sigemptyset(set);
+	(void)sigaddset(set, SIGTERM);
+	(void)sigaddset(set, SIGINT);
+	(void)sigaddset(set, SIGHUP);
+}
+
 static void *ender_main(void *arg)
 {
 	const struct timespec pause = { 0, 20000000 };
@@ -294,10 +302,7 @@ static void *ender_main(void *arg)
 	sigset_t set;
 	int sig;
 
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
+	signals_that_end(&set);
 	while (sigwait(&set, &sig) != 0)
 		;
 	if (!atomic_load(&e->ended)) {
@@ -312,18 +317,21 @@ static void *ender_main(void *arg)
 	return NULL;
 }
 
-static int ender_start(struct ender *e)
+/* Before the first thread, so that all leave the signals to the ender; one that comes early waits for it. */
+static void hold_signals(void)
 {
 	struct sigaction sa = { .sa_handler = on_wake };
 	sigset_t set;
 
 	(void)sigemptyset(&sa.sa_mask);
 	(void)sigaction(SIGUSR1, &sa, NULL);
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
+	signals_that_end(&set);
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+/* After everything that it ends has been started. */
+static int ender_start(struct ender *e)
+{
 	e->main = pthread_self();
 	return -pthread_create(&e->self, NULL, ender_main, e);
 }
@@ -414,13 +422,11 @@ static int open_index(struct fs *fs)
 static int run(struct fs *fs, int ready_fd)
 {
 	struct ender ender = { .fs = fs };
-	int r = ender_start(&ender);
+	int r;
 
-	if (r < 0)
-		return r;
+	hold_signals();
 	r = open_index(fs);
 	if (r < 0) {
-		ender_stop(&ender);
 		snap_close(fs->s);
 		fs->s = NULL;
 		return r;
@@ -429,15 +435,18 @@ static int run(struct fs *fs, int ready_fd)
 	r = fs->jobs ? follow_start(fs) : -ENOMEM;
 	if (r == 0)
 		r = rescan_start(fs);
+	if (r == 0)
+		r = ender_start(&ender);
 	if (r == 0) {
 		snap_release(fs->s);
 		say_ready(ready_fd);
 		r = serve(fs);
+		ender_stop(&ender);
 	}
-	ender_stop(&ender);
 	rescan_stop(fs);
 	follow_stop(fs);
 	jobs_free(fs->jobs);
+	rescan_free(fs);
 	return r;
 }
 

@@ -23,6 +23,7 @@ extern char **environ;
 struct rescan {
 	struct fs *fs;
 	pthread_t thread;
+	bool joined;          /* only for rescan_stop() */
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t cond;
 	bool asked, stopping, running;
@@ -72,6 +73,8 @@ static int start_child(struct rescan *r, const struct snap_info *i, int out, pid
 {
 	AUTO(base_free) char **argv = make_argv(r, i);
 	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none;
 	int e;
 
 	if (!argv)
@@ -80,7 +83,13 @@ static int start_child(struct rescan *r, const struct snap_info *i, int out, pid
 	(void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
 	(void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
 	(void)posix_spawn_file_actions_adddup2(&actions, out, 3);
-	e = posix_spawn(pid, "/proc/self/exe", &actions, NULL, argv, environ);
+	/* Signals that the mount leaves to one thread are meant for the scan's own hands. */
+	(void)sigemptyset(&none);
+	(void)posix_spawnattr_init(&attr);
+	(void)posix_spawnattr_setsigmask(&attr, &none);
+	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	e = posix_spawn(pid, "/proc/self/exe", &actions, &attr, argv, environ);
+	(void)posix_spawnattr_destroy(&attr);
 	(void)posix_spawn_file_actions_destroy(&actions);
 	return -e;
 }
@@ -256,17 +265,28 @@ int rescan_start(struct fs *fs)
 	return 0;
 }
 
+/* Ends the thread. Requests may still be answered: what they ask for stays until rescan_free(). */
 void rescan_stop(struct fs *fs)
 {
 	struct rescan *r = fs->rescan;
 
-	if (!r)
+	if (!r || r->joined)
 		return;
 	(void)pthread_mutex_lock(&r->lock);
 	r->stopping = true;
 	(void)pthread_cond_broadcast(&r->cond);
 	(void)pthread_mutex_unlock(&r->lock);
 	(void)pthread_join(r->thread, NULL);
+	r->joined = true;
+}
+
+/* After rescan_stop(), when no request is answered any more. */
+void rescan_free(struct fs *fs)
+{
+	struct rescan *r = fs->rescan;
+
+	if (!r)
+		return;
 	(void)pthread_cond_destroy(&r->cond);
 	(void)pthread_mutex_destroy(&r->lock);
 	free(r->root);

@@ -6,7 +6,7 @@
 #   gcc       warnings are errors; all suites
 #   clang     warnings are errors; compiled only, unless a SUITE is named
 #   asan      gcc, AddressSanitizer with leak check and UBSan; suites unit and mount
-#   tsan      gcc, ThreadSanitizer; suite unit
+#   tsan      gcc, ThreadSanitizer; suites unit and threads
 #   valgrind  memcheck; suite unit
 #   coverage  gcovr's summary, and build-coverage/coverage.html; all suites
 #   lint      no build: layers, lone headers, formatting, shell scripts
@@ -73,7 +73,7 @@ with_asan()
 with_tsan()
 {
 	export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$top/tests/tsan.supp
-	[ $# -gt 0 ] || set -- unit
+	[ $# -gt 0 ] || set -- unit threads
 	# gcc 12's ThreadSanitizer cannot place its shadow where a kernel randomizes addresses widely.
 	setarch -R true 2>/dev/null && run_with=(setarch -R)
 	CC=gcc configure build-tsan -Db_sanitize=thread -Dman=false

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # run.sh [--quick] - installs what the tests need, builds with warnings as errors and runs everything:
-# all suites with gcc, a clang build, unit and mount suites under ASan+UBSan, the unit suite under TSan.
+# all suites with gcc, a clang build, unit and mount suites under ASan+UBSan, unit tests and the mount
+# suites with most threads under TSan.
 # --quick: the unit suite with gcc only. At the end it repeats what failed and why. The last line is always
 # "N passed, N failed, N skipped", over all stages; the exit status is 0 only if something passed and nothing failed.
 set -u
@@ -76,4 +77,4 @@ fi
 stage gcc build-test 'gcc, warnings are errors: all tests'
 stage clang build-clang 'clang, warnings are errors: build'
 stage asan build-asan 'AddressSanitizer and UBSan: unit and mount tests'
-stage tsan build-tsan 'ThreadSanitizer: unit tests'
+stage tsan build-tsan 'ThreadSanitizer: unit tests and mounts with many threads'

@@ -355,6 +355,63 @@ ends_on()
 	return $status
 }
 
+# Scans are asked for through descriptors that were open before, while the mount ends.
+ends_while_asked()
+{
+	local i n writers status
+	for i in 1 2 3; do
+		writers=()
+		mount_start || return
+		for n in 1 2 3 4; do
+			$python - "$mnt/.telemetry" <<'PY' &
+import os, sys
+ask = os.open(sys.argv[1] + "/rescan", os.O_WRONLY)
+try:
+    while True:
+        os.write(ask, b"\n")
+        open(sys.argv[1] + "/progress").read()
+except OSError:
+    pass
+PY
+			writers+=($!)
+			started $!
+		done
+		sleep "0.$((i * 2))"
+		kill -TERM "$daemon"
+		wait_for 3 eval '! kill -0 "$daemon"' || return
+		status=0
+		wait "$daemon" || status=$?
+		wait "${writers[@]}"
+		cat "$work/mount.log"
+		equal $status 0 && ! is_mounted "$mnt" || return
+	done
+}
+
+# A scan that the mount started can be told to stop like any other.
+its_scan_minds_signals()
+{
+	local status=0
+	mount_start || return
+	$python - "$mnt/.telemetry/rescan" "$daemon" <<'PY' || status=1
+import glob, re, sys, time
+end = time.monotonic() + 10
+while time.monotonic() < end:
+    with open(sys.argv[1], "w") as ask:
+        ask.write("now")
+    for _ in range(100):
+        try:
+            for task in glob.glob(f"/proc/{sys.argv[2]}/task/*/children"):
+                for child in open(task).read().split():
+                    if b"scan" in open(f"/proc/{child}/cmdline", "rb").read().split(b"\0"):
+                        blocked = re.search(r"SigBlk:\s*(\w+)", open(f"/proc/{child}/status").read())[1]
+                        sys.exit("it blocks " + blocked if int(blocked, 16) & 0x4003 else 0)
+        except FileNotFoundError:
+            pass # it has ended meanwhile
+sys.exit("no scan was seen")
+PY
+	mount_stop && return $status
+}
+
 index_is_replaced()
 {
 	# Its own index is removed under a mount: what is shown stays, nothing hangs.
@@ -411,6 +468,8 @@ check 'it ends without a complaint' mount_stop
 for signal in TERM HUP; do # a shell's background processes ignore INT
 	check "SIG$signal ends it within a second, whatever is open" ends_on $signal
 done
+check 'SIGTERM ends it while scans are asked for' ends_while_asked
+check 'a scan that it started can be ended by a signal' its_scan_minds_signals
 check 'a mount whose index is removed stays as it is' index_is_replaced
 check 'nothing is left behind' no_daemon
 finish
