@@ -578,10 +578,13 @@ static void scan_done(struct scan *s)
 
 static int run_workers(struct scan *s, uint64_t start)
 {
+	unsigned begun; /* a worker may start more from here on */
+
 	(void)pthread_mutex_lock(&s->idle_lock);
 	readers_start(s);
+	begun = s->n_started;
 	(void)pthread_mutex_unlock(&s->idle_lock);
-	if (s->n_started == 0) {
+	if (begun == 0) {
 		dir_free(s->root);
 		return -EAGAIN;
 	}
