@@ -18,10 +18,12 @@ struct builder *builder_of(struct snap_writer *w, unsigned worker)
 	return b;
 }
 
-void builder_free(struct builder *b)
+void builder_free(struct snap_writer *w, struct builder *b)
 {
 	if (!b)
 		return;
+	snap_node_put(w->s, &b->near);
+	free(b->spare);
 	packer_done(&b->pack);
 	free(b->scratch.p);
 	free(b->kids);

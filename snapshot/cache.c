@@ -545,15 +545,14 @@ static int add_index(struct snap *s, struct snap_node *n)
 	return n->index ? 0 : -ENOMEM;
 }
 
-static int get(struct snap *s, uint64_t ref, bool listing, struct snap_node *ret)
+/* Takes over a pin on p. */
+static int node_from(struct snap *s, struct snap_pack *p, uint64_t ref, bool listing,
+                     struct snap_node *ret)
 {
 	size_t slot = ref & (PACK_SLOTS_MAX - 1);
 	const struct pack_lists *l;
-	struct snap_pack *p;
-	int r = pin(s, ref, listing, &p);
+	int r;
 
-	if (r < 0)
-		return r;
 	memset(ret, 0, sizeof(*ret));
 	ret->ref = ref;
 	ret->pack = p;
@@ -569,6 +568,14 @@ static int get(struct snap *s, uint64_t ref, bool listing, struct snap_node *ret
 	return r;
 }
 
+static int get(struct snap *s, uint64_t ref, bool listing, struct snap_node *ret)
+{
+	struct snap_pack *p;
+	int r = pin(s, ref, listing, &p);
+
+	return r < 0 ? r : node_from(s, p, ref, listing, ret);
+}
+
 int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret)
 {
 	return get(s, ref, true, ret);
@@ -577,6 +584,19 @@ int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret)
 int snap_head_get(struct snap *s, uint64_t ref, struct snap_node *ret)
 {
 	return get(s, ref, false, ret);
+}
+
+int snap_node_get_near(struct snap *s, const struct snap_node *held, uint64_t ref,
+                       struct snap_node *ret)
+{
+	struct snap_pack *p = held->pack;
+
+	if (!p || p->id != ref >> REF_SLOT_BITS || !held->listing)
+		return snap_node_get(s, ref, ret);
+	if (!pack_has(p, ref & (PACK_SLOTS_MAX - 1)))
+		return -ESTALE;
+	pin_add(p);
+	return node_from(s, p, ref, true, ret);
 }
 
 /* What is made up in memory may hold roots that its totals do not count. */

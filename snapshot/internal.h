@@ -204,6 +204,9 @@ int catalog_latest(struct snap *s, int64_t root, uint64_t *ref, int64_t *time);
 
 /* -- cache.c -- */
 struct pack_cache *cache_new(void);
+/* As snap_node_get(), but without the handle's lock if it lies in the pack of held, which is pinned or empty. */
+int snap_node_get_near(struct snap *s, const struct snap_node *held, uint64_t ref,
+                       struct snap_node *ret);
 void cache_free(struct pack_cache *c);
 /* The stored fingerprint of a node. */
 int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret);

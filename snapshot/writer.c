@@ -38,7 +38,20 @@ struct state {            /* of a directory between its listing() and its node()
 	uint64_t *previous_kids;   /* if same: refs by index */
 };
 
-static void state_free(struct snap_writer *w, struct state *st)
+/* A worker uses the last one again: mostly a directory is finished as soon as it was listed. */
+static struct state *state_new(struct builder *b)
+{
+	struct state *st = b->spare;
+
+	b->spare = NULL;
+	if (!st)
+		return calloc(1, sizeof(*st));
+	memset(st, 0, sizeof(*st));
+	return st;
+}
+
+/* b: NULL, or the builder of the worker that is here. */
+static void state_free(struct snap_writer *w, struct builder *b, struct state *st)
 {
 	if (!st)
 		return;
@@ -46,7 +59,10 @@ static void state_free(struct snap_writer *w, struct state *st)
 		snap_node_put(w->s, &st->previous);
 	free(st->previous_kids);
 	free(st->listing);
-	free(st);
+	if (b && !b->spare)
+		b->spare = st;
+	else
+		free(st);
 }
 
 /* -- listing() ------------------------------------------------------------------------------- */
@@ -116,10 +132,14 @@ static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *di
 
 	if (!ref)
 		return 0;
-	r = snap_node_get(w->s, ref, &st->previous);
+	r = snap_node_get_near(w->s, &b->near, ref, &st->previous);
 	if (r < 0)
 		return r;
 	st->has_previous = true;
+	if (st->previous.pack != b->near.pack) {
+		snap_node_put(w->s, &b->near);
+		snap_node_dup(w->s, &st->previous, &b->near);
+	}
 	old_len = (size_t)(st->previous.end - st->previous.listing);
 	st->same = old_len == b->scratch.len &&
 	           memcmp(st->previous.listing, b->scratch.p, old_len) == 0;
@@ -224,15 +244,15 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 {
 	struct snap_writer *w = ctx;
 	struct builder *b = builder_of(w, worker);
-	struct state *st = calloc(1, sizeof(*st));
-	int r = b && st ? encode(w, b, dir, l, st) : -ENOMEM;
+	struct state *st = b ? state_new(b) : NULL;
+	int r = st ? encode(w, b, dir, l, st) : -ENOMEM;
 
 	if (r == 0 && w->previous)
 		r = compare_previous(w, dir, b, st);
 	if (r == 0 && !st->same)
 		r = keep_listing(b, st);
 	if (r < 0) {
-		state_free(w, st);
+		state_free(w, b, st);
 		return note_error(w, r);
 	}
 	st->meta = dir->meta;
@@ -376,13 +396,13 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	memcpy(&ret->word[T_FP0], key.fp.b, sizeof(key.fp.b));
 	ret->word[T_FLAGS] = (n.world_listable ? T_LISTABLE : 0) | (n.single_owner ? T_OWNER : 0) |
 	                     (uint64_t)st->meta.uid << 32;
-	state_free(w, st);
+	state_free(w, b, st);
 	return note_error(w, r);
 }
 
 static void sink_drop(void *ctx, void *state)
 {
-	state_free(ctx, state);
+	state_free(ctx, NULL, state);
 }
 
 /* -- begin, commit, abort -------------------------------------------------------------------- */
@@ -527,7 +547,7 @@ void snap_write_abort(struct snap_writer *w)
 	(void)pthread_mutex_unlock(&w->s->lock);
 	store_end_write(w->s);
 	for (size_t i = 0; i < SCAN_THREADS_MAX; i++)
-		builder_free(atomic_load(&w->builder[i]));
+		builder_free(w, atomic_load(&w->builder[i]));
 	known_free(w->fresh);
 	known_free(atomic_load(&w->stored));
 	(void)pthread_mutex_destroy(&w->stored_lock);

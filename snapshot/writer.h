@@ -12,10 +12,15 @@
 
 #include "snapshot/internal.h"
 
+struct state;
+
 struct builder { /* a worker's pack in the making */
 	uint64_t id;
 	struct packer pack;
 	struct bytes scratch;
+	struct snap_node
+		near; /* of the previous snapshot, pinned: the next is mostly in the same pack */
+	struct state *spare; /* of a directory that is finished */
 	struct node_kid *kids;
 	struct snap_fingerprint *kid_fps;
 	size_t kids_cap, fps_cap;
@@ -46,7 +51,7 @@ struct snap_writer {
 
 /* The worker's own; NULL: no memory. */
 struct builder *builder_of(struct snap_writer *w, unsigned worker);
-void builder_free(struct builder *b);
+void builder_free(struct snap_writer *w, struct builder *b);
 /* Add a node, whose kids are in b, to the pack; n->ref says where. */
 int builder_append(struct snap_writer *w, struct builder *b, const struct snap_node *n,
                    const struct node_key *key, const uint8_t *listing, size_t len);
