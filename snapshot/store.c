@@ -307,15 +307,22 @@ static int is_empty(sqlite3 *db, bool *ret)
 	return r;
 }
 
-/* A log beside a file of no bytes is thrown away (SQLite's pagerOpenWalIfPresent), so the file has to be there. */
-static int sync_file(const char *path)
+/*
+ * A log beside a file of no bytes is thrown away (SQLite's pagerOpenWalIfPresent), so the file has to be there.
+ * By the connection's own descriptor: closing another one of the same file would give up all its locks (fcntl(2)),
+ * and the next process that closes the index would take away the log that is being written.
+ */
+static int sync_file(sqlite3 *db)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
+	sqlite3_file *file = NULL;
+	int rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
 
-	if (fd < 0 || fdatasync(fd) < 0)
-		r = -errno;
-	base_close(fd);
-	return r;
+	if (rc == SQLITE_OK)
+		rc = file && file->pMethods
+		             ? file->pMethods->xSync(file,
+		                                     SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY)
+		             : SQLITE_IOERR;
+	return snap_errno(rc);
 }
 
 /*
@@ -323,7 +330,7 @@ static int sync_file(const char *path)
  * nothing to lose yet, so the transaction is not waited for: it lies in the log, which the first snapshot
  * makes durable with itself.
  */
-static int create_index(sqlite3 *db, const char *path)
+static int create_index(sqlite3 *db)
 {
 	bool empty;
 	int r = store_exec(
@@ -341,11 +348,11 @@ static int create_index(sqlite3 *db, const char *path)
 	if (store_exec(db, "PRAGMA synchronous=FULL;") <
 	    0) /* also when another process was faster */
 		return -EIO;
-	return r == 0 ? sync_file(path) : r;
+	return r == 0 ? sync_file(db) : r;
 }
 
 /* Changing the journal does not wait for others (sqlite3_busy_handler), so several at once take turns. */
-static int create_or_wait(sqlite3 *db, const char *path)
+static int create_or_wait(sqlite3 *db)
 {
 	const struct timespec pause = { 0, 20000000 };
 	bool empty = true;
@@ -356,7 +363,7 @@ static int create_or_wait(sqlite3 *db, const char *path)
 			(void)nanosleep(&pause, NULL);
 		r = is_empty(db, &empty);
 		if (r == 0 && empty)
-			r = create_index(db, path);
+			r = create_index(db);
 	}
 	return r;
 }
@@ -433,7 +440,7 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 	if (r == 0)
 		r = is_empty(s->db, &empty);
 	if (r == 0 && empty)
-		r = flags & SNAP_WRITE ? create_or_wait(s->db, path) : -EMEDIUMTYPE;
+		r = flags & SNAP_WRITE ? create_or_wait(s->db) : -EMEDIUMTYPE;
 	if (r == 0)
 		r = check_format(s->db, &version);
 	if (r == 0)

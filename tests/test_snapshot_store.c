@@ -119,6 +119,47 @@ static void an_empty_file_becomes_an_index_but_is_none(void **state)
 	assert_int_equal(open_index(f->index, SNAP_READ), 0);
 }
 
+/* Does somebody else hold SQLite's shared lock on the file? Asked by another process: one's own are not seen. */
+static bool is_held(const char *index)
+{
+	struct flock lock = { .l_type = F_WRLCK,
+		              .l_whence = SEEK_SET,
+		              .l_start = 0x40000002, /* sqlite.org/lockingv3.html */
+		              .l_len = 510 };
+	int fd, status;
+	pid_t pid;
+
+	(void)fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		fd = open(index, O_RDWR);
+		_exit(fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 ? 2 : lock.l_type != F_UNLCK);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+	return WEXITSTATUS(status) == 1;
+}
+
+/* Without it, whoever closes the index next thinks nobody has it open and takes the log away. */
+static void who_has_an_index_open_holds_its_lock(void **state)
+{
+	struct fixture *f = *state;
+	struct snap *s;
+
+	for (int i = 0; i < 2; i++) { /* the first makes it */
+		assert_int_equal(snap_open(f->index, SNAP_WRITE, &s), 0);
+		assert_true(is_held(f->index));
+		(void)snap_file_bytes(s);
+		assert_true(is_held(f->index));
+		snap_close(s);
+		assert_false(is_held(f->index));
+	}
+	assert_int_equal(snap_open(f->index, SNAP_READ, &s), 0);
+	assert_true(is_held(f->index));
+	snap_close(s);
+}
+
 static void an_index_of_a_newer_format_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -406,6 +447,7 @@ int main(void)
 		TEST(an_index_opens_again),
 		TEST(what_is_no_index_is_refused_and_not_touched),
 		TEST(an_empty_file_becomes_an_index_but_is_none),
+		TEST(who_has_an_index_open_holds_its_lock),
 		TEST(an_index_of_a_newer_format_is_refused),
 		TEST(root_refuses_what_others_could_have_prepared),
 		TEST(an_index_without_its_secret_is_damaged),
