@@ -4,8 +4,8 @@
  *
  *     nodes -> heads and listings, each in one buffer -> compressed apart -> a row
  *
- * Heads (totals, refs of the sub-directories) are a quarter of what there is and answer most questions,
- * so they can be read without the listings.
+ * Heads (totals, refs of the sub-directories) are an eighth to a quarter of what there is and
+ * answer most questions, so they can be read without the listings.
  */
 #include "snapshot/internal.h"
 

@@ -141,7 +141,7 @@ struct snap_iter {
 
 int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret);
 /**
- * Only the head of a node, at a quarter of the cost: ref, totals, attributes, number of entries, kids.
+ * Only the head of a node, at a fraction of the cost: ref, totals, attributes, number of entries, kids.
  * Its own metadata is left out (meta, problem, error), and it has no entries to walk.
  */
 int snap_head_get(struct snap *s, uint64_t ref, struct snap_node *ret);
