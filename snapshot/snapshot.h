@@ -56,7 +56,7 @@ struct snap_info {
 /** The index to use when none is named, as disktracker(1) says under FILES. Free *ret. */
 int snap_default_path(char **ret);
 
-/** Open the index at path. Sets *ret on success, leaves it alone on failure. */
+/** Open the index at path; one of an older format is converted. Sets *ret on success, leaves it alone on failure. */
 int snap_open(const char *path, unsigned flags, struct snap **ret);
 void snap_close(struct snap *s); /* NULL is fine */
 DEFINE_AUTO(snap_close, struct snap *);

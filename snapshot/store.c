@@ -59,8 +59,7 @@ const char *snap_strerror(int error)
 	case EPROTONOSUPPORT:
 		return "written by a newer version of DiskTracker";
 	case EOPNOTSUPP:
-		return "written by an older version of DiskTracker; the next scan or prune"
-		       " brings it up to date";
+		return "written by an older version of DiskTracker, and converting it needs the right to write it";
 	case EUCLEAN:
 		return "damaged";
 	case ESTALE:
@@ -421,6 +420,17 @@ static void init_lock(pthread_mutex_t *lock)
 	(void)pthread_mutexattr_destroy(&attr);
 }
 
+/* For who only wants to read: an older format is brought up to date by another handle, if it can be written. */
+static int convert(const char *path)
+{
+	struct snap *s;
+	int r = snap_open(path, SNAP_WRITE, &s);
+
+	if (r == 0)
+		snap_close(s);
+	return r == -EACCES || r == -EROFS || r == -EPERM ? -EOPNOTSUPP : r;
+}
+
 int snap_open(const char *path, unsigned flags, struct snap **ret)
 {
 	AUTO(snap_close) struct snap *s = calloc(1, sizeof(*s));
@@ -446,7 +456,7 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 	if (r == 0)
 		r = load_secret(s);
 	if (r == 0 && version < SNAP_FORMAT)
-		r = flags & SNAP_WRITE ? store_migrate(s) : -EOPNOTSUPP;
+		r = flags & SNAP_WRITE ? store_migrate(s) : convert(path);
 	if (r == 0)
 		r = prepare(s);
 	if (r < 0)

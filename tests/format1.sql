@@ -1,4 +1,6 @@
 -- An index of format 1: two snapshots of a small tree, an emptied slot, both codecs.
+PRAGMA auto_vacuum=INCREMENTAL;
+PRAGMA journal_mode=WAL;
 PRAGMA application_id=1146383218;
 PRAGMA user_version=1;
 BEGIN TRANSACTION;
