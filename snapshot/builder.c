@@ -36,9 +36,9 @@ static int insert_pack(struct snap_writer *w, const struct pack_row *row)
 {
 	int r = -EIO;
 
+	/* Where another worker's failure has rolled all back, nothing is to be begun. */
 	(void)pthread_mutex_lock(&w->s->lock);
-	if (!sqlite3_get_autocommit(
-		    w->s->db)) /* else another worker's failure has rolled all back */
+	if (!sqlite3_get_autocommit(w->s->db))
 		r = pack_row_write(w->insert, row);
 	(void)pthread_mutex_unlock(&w->s->lock);
 	return r;

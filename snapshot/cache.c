@@ -356,18 +356,13 @@ static void cache_add(struct pack_cache *c, struct snap_pack *p)
 static int read_row(struct snap *s, uint64_t id, bool lists, struct pack_row *row,
                     struct bytes *copy)
 {
-	int rc, r = store_begin_read(s);
+	int r = store_begin_read(s);
 
-	if (r < 0)
-		return r;
-	(void)sqlite3_bind_int64(s->get_pack, 1, (int64_t)id);
-	rc = sqlite3_step(s->get_pack);
-	r = rc == SQLITE_ROW    ? pack_row_read(s->get_pack, lists, row)
-	    : rc == SQLITE_DONE ? -ESTALE
-	                        : snap_errno(rc);
+	if (r == 0)
+		r = pack_row_find(s, id, lists, row);
 	if (r == 0)
 		r = row_copy(row, copy);
-	(void)sqlite3_reset(s->get_pack);
+	pack_row_done(s, lists);
 	return r;
 }
 
@@ -563,8 +558,10 @@ static int node_from(struct snap *s, struct snap_pack *p, uint64_t ref, bool lis
 		if (r == 0 && ret->n_entries > RESTART)
 			r = add_index(s, ret);
 	}
-	if (r < 0)
+	if (r < 0) { /* to be put again without harm */
 		unpin(p);
+		ret->pack = NULL;
+	}
 	return r;
 }
 
@@ -628,16 +625,29 @@ void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *
 		pin_add(n->pack);
 }
 
-int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret)
+int snap_node_key(struct snap *s, uint64_t ref, struct node_key *ret)
 {
+	const uint8_t *stored;
 	struct snap_pack *p;
 	int r = pin(s, ref, true, &p);
 
 	if (r < 0)
 		return r;
-	memcpy(ret->b, p->lists.fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED, sizeof(ret->b));
+	stored = p->lists.fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED;
+	memcpy(ret->fp.b, stored, sizeof(ret->fp.b));
+	memcpy(&ret->check, stored + sizeof(ret->fp.b), sizeof(ret->check));
 	unpin(p);
 	return 0;
+}
+
+int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret)
+{
+	struct node_key key;
+	int r = snap_node_key(s, ref, &key);
+
+	if (r == 0)
+		*ret = key.fp;
+	return r;
 }
 
 void snap_cache_limit(struct snap *s, size_t bytes)

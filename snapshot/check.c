@@ -2,8 +2,8 @@
 /*
  * check - verifies all that is stored and says which snapshots can be trusted.
  *
- *     each pack: its sum, its records, every node's fingerprint (from its listing and its children's
- *     fingerprints) and totals (from its listing and its children's totals)
+ *     each pack: its sums, its heads and listings, every node's fingerprint (from its listing and its
+ *     children's fingerprints), totals (from its listing and its children's totals) and hash of names
  *     each snapshot: the root's fingerprint and totals, and that everything below it was found good
  */
 #include "snapshot/mark.h"
@@ -23,36 +23,36 @@ struct checker {
 
 static int load_kids(struct checker *c, const struct snap_node *n)
 {
-	const uint8_t *p = n->kids;
-	uint64_t last = n->ref;
-	int r = base_reserve(&c->kids, &c->kids_cap, n->n_kids, sizeof(*c->kids));
+	int r = record_kids(n, &c->kids, &c->kids_cap);
 
 	if (r == 0)
 		r = base_reserve(&c->fps, &c->fps_cap, n->n_kids, sizeof(*c->fps));
 	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++) {
 		memset(&c->fps[i], 0, sizeof(c->fps[i]));
-		if (!record_next_kid(&p, n->kids_end, &last, &c->kids[i]))
-			r = -EUCLEAN;
-		else if (c->kids[i].ref)
+		if (c->kids[i].ref)
 			r = snap_node_fingerprint(c->s, c->kids[i].ref, &c->fps[i]);
 	}
-	return r == 0 && p != n->kids_end ? -EUCLEAN : r;
+	return r;
 }
 
 static int check_fingerprint(struct checker *c, const struct snap_node *n)
 {
 	size_t len = (size_t)(n->end - n->listing);
-	struct snap_fingerprint stored, made;
+	struct node_key stored;
+	struct snap_fingerprint made;
 	int r = load_kids(c, n);
 
 	if (r == 0)
-		r = snap_node_fingerprint(c->s, n->ref, &stored);
+		r = snap_node_key(c->s, n->ref, &stored);
 	if (r == 0)
 		r = fingerprint_node(c->s->secret, &c->scratch, n->listing, len, c->kids, c->fps,
 		                     n->n_kids, &n->totals, &made);
 	if (r < 0)
 		return r;
-	return memcmp(&stored, &made, sizeof(made)) == 0 ? 0 : -EUCLEAN;
+	return memcmp(&stored.fp, &made, sizeof(made)) == 0 &&
+	                       stored.check == record_check(&n->totals, len, n->n_kids)
+	               ? 0
+	               : -EUCLEAN;
 }
 
 static void add_problem(struct scan_totals *t, uint8_t problem)
@@ -67,11 +67,19 @@ static void add_problem(struct scan_totals *t, uint8_t problem)
 		t->skipped++;
 }
 
-static int add_kid(struct checker *c, struct scan_totals *t, const struct snap_node *n,
-                   uint64_t ref, bool *linked)
+/* What a node's listing and its children say it should store. */
+struct expected {
+	struct scan_totals totals;
+	uint64_t names;
+	bool world_listable, single_owner;
+	bool linked; /* a file with several names is below: sums are bounds */
+};
+
+static int add_kid(struct checker *c, struct expected *x, const struct snap_node *n, uint64_t ref)
 {
+	struct scan_totals *t = &x->totals;
 	struct snap_node kid;
-	int r = snap_kid_head(c->s, n, ref, &kid);
+	int r = snap_node_get(c->s, ref, &kid);
 
 	if (r < 0)
 		return r;
@@ -85,16 +93,22 @@ static int add_kid(struct checker *c, struct scan_totals *t, const struct snap_n
 	t->changed += kid.totals.changed;
 	t->skipped += kid.totals.skipped;
 	t->newest = MAX(t->newest, kid.totals.newest);
-	*linked = *linked || marks_has(&c->linked, ref);
+	x->linked = x->linked || marks_has(&c->linked, ref);
+	x->world_listable = x->world_listable && kid.world_listable;
+	x->single_owner = x->single_owner && kid.single_owner && kid.meta.uid == n->meta.uid;
 	snap_node_put(c->s, &kid);
 	return 0;
 }
 
-static int add_entry(struct checker *c, struct scan_totals *t, const struct snap_node *n,
-                     const struct snap_entry *e, bool *linked)
+static int add_entry(struct checker *c, struct expected *x, const struct snap_node *n,
+                     const struct snap_entry *e)
 {
+	struct scan_totals *t = &x->totals;
+
+	if (e->placed)
+		x->names = names_hash(x->names, e->name, e->name_len);
 	if (e->type == SCAN_DIR && e->kid)
-		return add_kid(c, t, n, e->kid, linked);
+		return add_kid(c, x, n, e->kid);
 	add_problem(t, e->problem);
 	if (!snap_entry_exists(e))
 		return 0;
@@ -105,7 +119,8 @@ static int add_entry(struct checker *c, struct scan_totals *t, const struct snap
 	t->bytes = size_sum(t->bytes, e->meta.blocks * 512);
 	t->apparent = size_sum(t->apparent, e->meta.size);
 	t->newest = MAX(t->newest, e->meta.mtime);
-	*linked = *linked || e->meta.multi;
+	x->linked = x->linked || e->meta.multi;
+	x->single_owner = x->single_owner && (e->type == SCAN_DIR || e->meta.uid == n->meta.uid);
 	return 0;
 }
 
@@ -126,26 +141,31 @@ static bool totals_agree(const struct scan_totals *stored, const struct scan_tot
 	return stored->bytes == made->bytes && stored->apparent == made->apparent;
 }
 
-static int check_totals(struct checker *c, const struct snap_node *n)
+static bool head_agrees(const struct snap_node *n, const struct expected *x)
 {
-	struct scan_totals t = { .bytes = n->meta.blocks * 512, .newest = n->meta.mtime };
-	uint64_t names = c->s->seed;
+	return totals_agree(&n->totals, &x->totals, x->linked) &&
+	       (n->n_kids == 0 || n->names == x->names) && n->world_listable == x->world_listable &&
+	       n->single_owner == x->single_owner;
+}
+
+static int check_head(struct checker *c, const struct snap_node *n)
+{
+	struct expected x = { .totals = { .bytes = n->meta.blocks * 512, .newest = n->meta.mtime },
+		              .names = c->s->seed,
+		              .world_listable = (n->meta.mode & 05) == 05,
+		              .single_owner = true };
 	struct snap_iter it;
-	bool linked = false;
 	int r = 0, more = 0;
 
-	add_problem(&t, n->problem);
+	add_problem(&x.totals, n->problem);
 	snap_iter_init(&it, n);
-	while (r == 0 && (more = snap_iter_next(&it)) > 0) {
-		r = add_entry(c, &t, n, &it.e, &linked);
-		if (it.e.placed)
-			names = names_hash(names, it.e.name, it.e.name_len);
-	}
+	while (r == 0 && (more = snap_iter_next(&it)) > 0)
+		r = add_entry(c, &x, n, &it.e);
 	if (r == 0 && more < 0)
 		r = more;
-	if (r == 0 && linked && marks_add(&c->linked, n->ref) < 0)
+	if (r == 0 && x.linked && marks_add(&c->linked, n->ref) < 0)
 		r = -ENOMEM;
-	if (r == 0 && (!totals_agree(&n->totals, &t, linked) || (n->n_kids && n->names != names)))
+	if (r == 0 && !head_agrees(n, &x))
 		r = -EUCLEAN;
 	return r;
 }
@@ -227,7 +247,7 @@ static int close_frame(struct checker *c, uint64_t ref)
 	if (r == 0)
 		r = check_fingerprint(c, &n);
 	if (r == 0)
-		r = check_totals(c, &n);
+		r = check_head(c, &n);
 	snap_node_put(c->s, &n);
 	c->ret->nodes++;
 	return r;

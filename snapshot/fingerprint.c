@@ -75,13 +75,12 @@ int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t
 	return 0;
 }
 
-/* What a pack's row must hash to; its id is part of it, so rows cannot be exchanged. */
-uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len,
-                  const void *data, size_t len)
+uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *a, size_t a_len, const void *b,
+                  size_t b_len)
 {
 	uint64_t parts[3] = { htole64(id),
-		              htole64(XXH3_64bits_withSecret(fps, fps_len, secret, SECRET_SIZE)),
-		              htole64(XXH3_64bits_withSecret(data, len, secret, SECRET_SIZE)) };
+		              htole64(XXH3_64bits_withSecret(a, a_len, secret, SECRET_SIZE)),
+		              htole64(XXH3_64bits_withSecret(b, b_len, secret, SECRET_SIZE)) };
 
 	return XXH3_64bits_withSecret(parts, sizeof(parts), secret, SECRET_SIZE);
 }

@@ -76,13 +76,14 @@ struct node_index {
 struct node_index *node_index_new(const struct snap_node *n);
 void node_index_free(struct node_index *i);
 
-/* -- record.c: a node as it lies in a pack -- */
+/* -- record.c: the head of a node as it lies in a pack -- */
 struct node_kid {
 	uint64_t ref; /* 0: none, problem says why */
 	uint8_t problem;
 	int error;
 };
 
+/* Append a head; self is the ref the node gets. 0 or -ENOMEM. */
 int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
                const struct node_kid *kids);
 int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
@@ -90,9 +91,11 @@ int record_listing(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
 /* What comes first in a head: up to the number of kids. NULL when malformed. */
 const uint8_t *record_totals(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
 uint64_t kid_word(const struct node_kid *k);
-/* Next kid of a record; false when malformed. */
+/* Next kid of a head; false when malformed. */
 bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
                      struct node_kid *ret);
+/* All kids of a node into *ret, which grows as needed. 0, -ENOMEM, -EUCLEAN. */
+int record_kids(const struct snap_node *n, struct node_kid **ret, size_t *cap);
 struct node_kid kid_from_word(uint64_t word);
 /* A number that two equal nodes share: their totals and length, to check a fingerprint's promise. */
 uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids);
@@ -109,11 +112,13 @@ int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t
                      const struct snap_fingerprint *kid_fps, size_t n_kids,
                      const struct scan_totals *totals, struct snap_fingerprint *ret);
 /* What two blobs of a pack's row hash to; its id is part of it, so rows cannot be exchanged. */
-uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *fps, size_t fps_len,
-                  const void *data, size_t len);
+uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *a, size_t a_len, const void *b,
+                  size_t b_len);
 
 /* -- pack.c: rows of the pack table, and making them -- */
-#define PACK_COLUMNS "id, codec, size, sum, head, list_codec, list_sum, fps, list"
+#define PACK_HEAD_COLUMNS "id, codec, size, sum, head" /* SQLite reads what is asked for */
+#define PACK_COLUMNS      PACK_HEAD_COLUMNS ", list_codec, list_sum, fps, list"
+#define PACK_VALUES       "INTO pack VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #define PACK_TABLE                                                   \
 	"pack(id INTEGER PRIMARY KEY, codec INT, size INT, sum INT," \
 	" head BLOB, list_codec INT, list_sum INT, fps BLOB, list BLOB)"
@@ -132,6 +137,9 @@ struct pack_row { /* what it points to belongs to the statement or the packer it
 
 /* A row of PACK_COLUMNS; fps and list are NULL unless wanted. 0 or -EUCLEAN. */
 int pack_row_read(sqlite3_stmt *st, bool lists, struct pack_row *ret);
+/* The row of a pack, -ESTALE if there is none; good until pack_row_done(), which follows in any case. */
+int pack_row_find(struct snap *s, uint64_t id, bool lists, struct pack_row *ret);
+void pack_row_done(struct snap *s, bool lists);
 /* Unpack what a codec made of size bytes; *ret is to be freed, also after an error. 0, -ENOMEM, -EUCLEAN. */
 int pack_unpack(struct ZSTD_DCtx_s *zstd, int codec, const uint8_t *data, size_t len, size_t size,
                 uint8_t **ret);
@@ -148,8 +156,9 @@ struct packer { /* a pack in the making; zeros are an empty one */
 /* Append a node; n->ref is what it will be. */
 int packer_add(struct packer *p, const struct snap_node *n, const struct node_kid *kids,
                const uint8_t *listing, size_t len, const struct node_key *key);
-/* Append a slot of another pack as it is, or an empty one. */
-int packer_copy(struct packer *p, const struct snap_pack *from, size_t slot, bool empty);
+/* Append a slot of another pack as it is; an empty one. */
+int packer_copy(struct packer *p, const struct snap_pack *from, size_t slot);
+int packer_skip(struct packer *p);
 bool packer_is_full(const struct packer *p);
 /* Compress what there is into a row, good until the packer is used again. */
 int packer_finish(struct packer *p, const uint8_t *secret, uint64_t id, struct pack_row *ret);
@@ -174,7 +183,7 @@ struct snap {
 	uint64_t seed;        /* snap_seed() */
 	pthread_mutex_t lock; /* guards all below */
 	sqlite3 *db;
-	sqlite3_stmt *get_pack, *get_version;
+	sqlite3_stmt *get_pack, *get_head, *get_version;
 	bool in_read; /* a transaction is open */
 	bool writing; /* ... and a snap_writer owns it */
 	struct pack_cache *cache;
@@ -189,6 +198,8 @@ int store_bytes(struct snap *s, uint64_t *ret);
 int store_begin_read(struct snap *s);
 /* Take the write lock and begin a transaction; -EBUSY if somebody has it. Both take the handle's lock. */
 int store_begin_write(struct snap *s);
+/* Fold the log back into the file, as far as readers let it, without waiting for them. Lock held, or alone. */
+void store_fold_log(struct snap *s);
 /* Roll back unless it was committed. */
 void store_end_write(struct snap *s);
 
@@ -204,11 +215,12 @@ int catalog_latest(struct snap *s, int64_t root, uint64_t *ref, int64_t *time);
 
 /* -- cache.c -- */
 struct pack_cache *cache_new(void);
-/* As snap_node_get(), but without the handle's lock if it lies in the pack of held, which is pinned or empty. */
+void cache_free(struct pack_cache *c);
+/* As snap_node_get(); without the handle's lock if it lies in the pack of held, which is pinned or empty. */
 int snap_node_get_near(struct snap *s, const struct snap_node *held, uint64_t ref,
                        struct snap_node *ret);
-void cache_free(struct pack_cache *c);
-/* The stored fingerprint of a node. */
+/* The stored fingerprint of a node, with and without its check. */
+int snap_node_key(struct snap *s, uint64_t ref, struct node_key *ret);
 int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret);
 
 /* The larger part of a pack: often not needed, since heads say what there is below. */

@@ -33,18 +33,6 @@ static int parse_record(const uint8_t *p, const uint8_t *end, struct snap_node *
 	return record_listing(ret->kids_end, end, ret);
 }
 
-static int load_kids(struct migration *m, const struct snap_node *n)
-{
-	const uint8_t *p = n->kids;
-	uint64_t last = n->ref;
-	int r = base_reserve(&m->kids, &m->kids_cap, n->n_kids, sizeof(*m->kids));
-
-	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++)
-		if (!record_next_kid(&p, n->kids_end, &last, &m->kids[i]))
-			r = -EUCLEAN;
-	return r;
-}
-
 static int hash_names(struct snap_node *n, uint64_t seed)
 {
 	struct snap_iter it;
@@ -66,12 +54,12 @@ static int move_record(struct migration *m, uint64_t ref, const uint8_t *p, cons
 	int r;
 
 	if (p == end)
-		return packer_copy(&m->pack, NULL, 0, true);
+		return packer_skip(&m->pack);
 	memcpy(key.fp.b, fp, sizeof(key.fp.b));
 	memcpy(&key.check, fp + sizeof(key.fp.b), sizeof(key.check));
 	r = parse_record(p, end, &n);
 	if (r == 0)
-		r = load_kids(m, &n);
+		r = record_kids(&n, &m->kids, &m->kids_cap);
 	if (r == 0)
 		r = hash_names(&n, m->s->seed);
 	return r == 0 ? packer_add(&m->pack, &n, m->kids, n.listing, (size_t)(end - n.listing),
@@ -115,7 +103,9 @@ static int move_pack(struct migration *m, struct pack_row *ret)
 	int r;
 
 	packer_reset(&m->pack);
-	if (!fps || !data || size < 0 || size > PACK_RAW_MAX ||
+	if (!fps || !data)
+		return sqlite3_errcode(m->s->db) == SQLITE_NOMEM ? -ENOMEM : -EUCLEAN;
+	if (size < 0 || size > PACK_RAW_MAX ||
 	    pack_sum(m->s->secret, id, fps, fps_len, data, len) != sum)
 		return -EUCLEAN;
 	r = pack_unpack(m->zstd, sqlite3_column_int(m->list, 1), data, len, (size_t)size, &raw);
@@ -124,7 +114,7 @@ static int move_pack(struct migration *m, struct pack_row *ret)
 	return r == 0 ? packer_finish(&m->pack, m->s->secret, id, ret) : r;
 }
 
-/* A damaged pack becomes a row without contents: it stays damaged, and 'check' names it. */
+/* A damaged pack becomes a row without contents: it stays damaged, and 'check' names what it was part of. */
 static int move_row(struct migration *m)
 {
 	struct pack_row row;
@@ -145,8 +135,7 @@ static int move_all(struct migration *m)
 	    r = 0;
 
 	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(db, "INSERT INTO pack VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		                        -1, &m->insert, NULL);
+		rc = sqlite3_prepare_v2(db, "INSERT " PACK_VALUES, -1, &m->insert, NULL);
 	while (r == 0 && snap_errno(rc) == 0 && (rc = sqlite3_step(m->list)) == SQLITE_ROW)
 		r = move_row(m);
 	(void)sqlite3_finalize(m->list);
@@ -181,6 +170,8 @@ int store_migrate(struct snap *s)
 	r = store_int(s->db, "PRAGMA user_version", &version); /* somebody may have been faster */
 	if (r == 0 && version == 1)
 		r = separate_heads(s);
+	else if (r == 0 && version != SNAP_FORMAT)
+		r = -EPROTONOSUPPORT;
 	if (r == 0)
 		r = store_exec(s->db, "COMMIT");
 	if (r < 0) {
@@ -189,6 +180,6 @@ int store_migrate(struct snap *s)
 		return r;
 	}
 	(void)store_exec(s->db, "PRAGMA incremental_vacuum");
-	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	store_fold_log(s);
 	return 0;
 }

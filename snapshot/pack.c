@@ -23,6 +23,12 @@ static const uint8_t *column_blob(sqlite3_stmt *st, int column, size_t *len)
 	return p;
 }
 
+/* No memory looks like NULL; what is wrong with a row is damage. */
+static int no_blob(sqlite3_stmt *st)
+{
+	return sqlite3_errcode(sqlite3_db_handle(st)) == SQLITE_NOMEM ? -ENOMEM : -EUCLEAN;
+}
+
 int pack_row_read(sqlite3_stmt *st, bool lists, struct pack_row *ret)
 {
 	*ret = (struct pack_row){
@@ -33,14 +39,31 @@ int pack_row_read(sqlite3_stmt *st, bool lists, struct pack_row *ret)
 	};
 	ret->head = column_blob(st, 4, &ret->head_len);
 	if (!ret->head || ret->size < 0 || ret->size > PACK_RAW_MAX)
-		return -EUCLEAN;
+		return no_blob(st);
 	if (!lists)
 		return 0;
 	ret->list_codec = sqlite3_column_int(st, 5);
 	ret->list_sum = (uint64_t)sqlite3_column_int64(st, 6);
 	ret->fps = column_blob(st, 7, &ret->fps_len);
 	ret->list = column_blob(st, 8, &ret->list_len);
-	return ret->fps && ret->list ? 0 : -EUCLEAN;
+	return ret->fps && ret->list ? 0 : no_blob(st);
+}
+
+int pack_row_find(struct snap *s, uint64_t id, bool lists, struct pack_row *ret)
+{
+	sqlite3_stmt *st = lists ? s->get_pack : s->get_head;
+	int rc;
+
+	(void)sqlite3_bind_int64(st, 1, (int64_t)id);
+	rc = sqlite3_step(st);
+	return rc == SQLITE_ROW    ? pack_row_read(st, lists, ret)
+	       : rc == SQLITE_DONE ? -ESTALE
+	                           : snap_errno(rc);
+}
+
+void pack_row_done(struct snap *s, bool lists)
+{
+	(void)sqlite3_reset(lists ? s->get_pack : s->get_head);
 }
 
 int pack_row_write(sqlite3_stmt *st, const struct pack_row *row)
@@ -105,15 +128,19 @@ int packer_add(struct packer *p, const struct snap_node *n, const struct node_ki
 	return r == 0 ? end_slot(p, head_at, list_at, fp) : r;
 }
 
-int packer_copy(struct packer *p, const struct snap_pack *from, size_t slot, bool empty)
+int packer_skip(struct packer *p)
 {
 	static const uint8_t none[FP_STORED];
+
+	return end_slot(p, p->heads.len, p->lists.len, none);
+}
+
+int packer_copy(struct packer *p, const struct snap_pack *from, size_t slot)
+{
 	const struct pack_lists *l = &from->lists;
 	size_t head_at = p->heads.len, list_at = p->lists.len;
-	int r = 0;
+	int r;
 
-	if (empty)
-		return end_slot(p, head_at, list_at, none);
 	r = bytes_add(&p->heads, from->head + from->at[slot], from->at[slot + 1] - from->at[slot]);
 	if (r == 0)
 		r = bytes_add(&p->lists, l->list + l->at[slot], l->at[slot + 1] - l->at[slot]);

@@ -160,7 +160,7 @@ static int rebuild(struct sweep *w, const struct snap_pack *p)
 
 	packer_reset(&w->pack);
 	for (size_t i = 0; r == 0 && i < p->n; i++)
-		r = packer_copy(&w->pack, p, i, !is_live(w, p, i));
+		r = is_live(w, p, i) ? packer_copy(&w->pack, p, i) : packer_skip(&w->pack);
 	if (r == 0)
 		r = packer_finish(&w->pack, w->s->secret, p->id, &row);
 	return r == 0 ? pack_row_write(w->update, &row) : r;
@@ -169,14 +169,11 @@ static int rebuild(struct sweep *w, const struct snap_pack *p)
 static int read_pack(struct sweep *w, uint64_t id, bool lists, struct snap_pack **ret)
 {
 	struct pack_row row;
-	int rc, r;
+	int r = pack_row_find(w->s, id, lists, &row);
 
-	(void)sqlite3_bind_int64(w->s->get_pack, 1, (int64_t)id);
-	rc = sqlite3_step(w->s->get_pack);
-	r = rc == SQLITE_ROW ? pack_row_read(w->s->get_pack, lists, &row) : snap_errno(rc);
-	if (rc == SQLITE_ROW && r == 0)
+	if (r == 0)
 		r = pack_decode(w->s, &row, ret);
-	(void)sqlite3_reset(w->s->get_pack);
+	pack_row_done(w->s, lists);
 	return r;
 }
 
@@ -186,7 +183,7 @@ static int sweep_pack(struct sweep *w, uint64_t id)
 	size_t live = 0, used = 0;
 	int r = read_pack(w, id, false, &p);
 
-	if (r < 0 || !p)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; i < p->n; i++) {
 		used += pack_has(p, i);
@@ -200,7 +197,7 @@ static int sweep_pack(struct sweep *w, uint64_t id)
 		(void)sqlite3_reset(w->remove);
 	} else if (live < used) {
 		r = read_pack(w, id, true, &p);
-		if (r == 0 && p)
+		if (r == 0)
 			r = rebuild(w, p);
 		pack_free(p);
 	}
@@ -228,9 +225,7 @@ static int sweep_all(struct snap *s, const struct marks *live, uint64_t *nodes)
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v2(s->db, "DELETE FROM pack WHERE id=?", -1, &w.remove, NULL);
 	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(s->db,
-		                        "REPLACE INTO pack VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", -1,
-		                        &w.update, NULL);
+		rc = sqlite3_prepare_v2(s->db, "REPLACE " PACK_VALUES, -1, &w.update, NULL);
 	r = rc == SQLITE_OK ? list_packs(&w, &ids) : snap_errno(rc);
 	for (size_t i = 0; r == 0 && i < ids.n; i++)
 		r = sweep_pack(&w, ids.ref[i]);
@@ -338,8 +333,7 @@ int snap_prune(struct snap *s, const struct snap_policy *p, int64_t now, bool dr
 	if (r == 0 && out.n && !dry_run) {
 		(void)pthread_mutex_lock(&s->lock);
 		(void)store_exec(s->db, "PRAGMA incremental_vacuum");
-		(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
-		                                NULL);
+		store_fold_log(s);
 		(void)pthread_mutex_unlock(&s->lock);
 		after = snap_file_bytes(s);
 		out.bytes = before > after ? before - after : 0;

@@ -59,6 +59,18 @@ bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
 	return ret->ref != 0;
 }
 
+int record_kids(const struct snap_node *n, struct node_kid **ret, size_t *cap)
+{
+	const uint8_t *p = n->kids;
+	uint64_t last = n->ref;
+	int r = base_reserve(ret, cap, n->n_kids, sizeof(**ret));
+
+	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++)
+		if (!record_next_kid(&p, n->kids_end, &last, &(*ret)[i]))
+			r = -EUCLEAN;
+	return r == 0 && p != n->kids_end ? -EUCLEAN : r;
+}
+
 static uint8_t *put_head(uint8_t *p, const struct snap_node *n)
 {
 	const struct scan_totals *t = &n->totals;
@@ -86,7 +98,6 @@ static uint8_t *put_head(uint8_t *p, const struct snap_node *n)
 	return varint_put(p, n->n_kids);
 }
 
-/* Append a node's head. self is the ref it gets. */
 int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
                const struct node_kid *kids)
 {

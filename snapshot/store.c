@@ -406,6 +406,10 @@ static int prepare(struct snap *s)
 	int rc = sqlite3_prepare_v3(s->db, "SELECT " PACK_COLUMNS " FROM pack WHERE id=?", -1,
 	                            SQLITE_PREPARE_PERSISTENT, &s->get_pack, NULL);
 
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v3(s->db, "SELECT " PACK_HEAD_COLUMNS " FROM pack WHERE id=?",
+		                        -1, SQLITE_PREPARE_PERSISTENT, &s->get_head, NULL);
+
 	return snap_errno(rc);
 }
 
@@ -470,6 +474,7 @@ void snap_close(struct snap *s)
 	if (!s)
 		return;
 	(void)sqlite3_finalize(s->get_pack);
+	(void)sqlite3_finalize(s->get_head);
 	(void)sqlite3_finalize(s->get_version);
 	(void)sqlite3_close(s->db);
 	cache_free(s->cache);
@@ -540,6 +545,13 @@ int store_begin_write(struct snap *s)
 		s->in_read = s->writing = true;
 	(void)pthread_mutex_unlock(&s->lock);
 	return r;
+}
+
+void store_fold_log(struct snap *s)
+{
+	(void)sqlite3_busy_timeout(s->db, 0);
+	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	(void)sqlite3_busy_timeout(s->db, BUSY_MS);
 }
 
 void store_end_write(struct snap *s)

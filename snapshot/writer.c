@@ -478,10 +478,8 @@ static int begin_locked(struct snap_writer *w)
 	if (w->mode == SNAP_QUICK)
 		w->sink.reuse = sink_reuse;
 	if (r == 0)
-		r = snap_errno(sqlite3_prepare_v3(s->db,
-		                                  "INSERT INTO pack VALUES"
-		                                  " (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		                                  -1, SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
+		r = snap_errno(sqlite3_prepare_v3(s->db, "INSERT " PACK_VALUES, -1,
+		                                  SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
 	return r;
 }
 
@@ -596,10 +594,7 @@ static int commit_locked(struct snap_writer *w, struct snap_info *i)
 	if (r < 0)
 		return r;
 	s->in_read = s->writing = false;
-	/* Fold the log back; readers may hold it, then a later snapshot does. */
-	(void)sqlite3_busy_timeout(s->db, 0);
-	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-	(void)sqlite3_busy_timeout(s->db, 5000);
+	store_fold_log(s); /* readers may hold it, then a later snapshot does */
 	return 0;
 }
 

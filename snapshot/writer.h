@@ -18,8 +18,8 @@ struct builder { /* a worker's pack in the making */
 	uint64_t id;
 	struct packer pack;
 	struct bytes scratch;
-	struct snap_node
-		near; /* of the previous snapshot, pinned: the next is mostly in the same pack */
+	/* Of the previous snapshot, pinned: the next is mostly in the same pack. */
+	struct snap_node near;
 	struct state *spare; /* of a directory that is finished */
 	struct node_kid *kids;
 	struct snap_fingerprint *kid_fps;

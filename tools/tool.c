@@ -27,6 +27,21 @@ int tool_usage(const struct command *c)
 	return EXIT_USAGE;
 }
 
+/* An older format can't be converted while somebody writes, or converts it: that ends. */
+static int open_when_free(const char *path, unsigned flags, struct snap **ret)
+{
+	const struct timespec pause = { 0, 200000000 };
+	int r = snap_open(path, flags, ret);
+
+	if (r == -EBUSY)
+		(void)tool_fail(0, "waiting: another process is writing to the index", path, NULL);
+	while (r == -EBUSY) {
+		(void)nanosleep(&pause, NULL);
+		r = snap_open(path, flags, ret);
+	}
+	return r;
+}
+
 int tool_open_index(const char *named, unsigned flags, struct snap **ret)
 {
 	AUTO(base_free) char *path = NULL;
@@ -39,7 +54,7 @@ int tool_open_index(const char *named, unsigned flags, struct snap **ret)
 	if (r < 0 || !path)
 		return tool_fail(-1, "no place for an index: set HOME or name one with --index",
 		                 NULL, NULL);
-	r = snap_open(path, flags, ret);
+	r = open_when_free(path, flags, ret);
 	if (r == -ENOENT && !(flags & SNAP_WRITE))
 		return tool_fail(-1, "index", path,
 		                 "does not exist; 'disktracker scan PATH' makes one");

@@ -218,6 +218,50 @@ excluded()
 		grep -q '"files":2,' "$work/out" || { cat "$work/out"; return 1; }
 }
 
+# old_index FILE: an index that an earlier version wrote
+old_index()
+{
+	rm -f "$1"*
+	$python - "$1" "$here/../format1.sql" <<'PY'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.executescript(open(sys.argv[2]).read())
+PY
+	chmod 600 "$1"
+}
+
+# Whatever comes first converts it
+old_index_is_converted()
+{
+	local command old=$work/old.db
+	for command in 'list' 'check' 'prune --keep-last 1 --dry-run' 'diff prev latest /srv/tree' "scan $src/plain"; do
+		old_index "$old" || return
+		status_is 0 "$DT" ${command%% *} --index "$old" ${command#${command%% *}} || return
+		equal "$("$DT" list --index "$old" | grep -c /srv/tree)" 2 && "$DT" check --index "$old" >/dev/null || return
+	done
+}
+
+# As for a scan: what another process does ends some time
+conversion_waits()
+{
+	local old=$work/old.db holder
+	old_index "$old" || return
+	$python - "$old" "$work/held" <<'PY' &
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2], "w").close()
+time.sleep(6)
+db.execute("ROLLBACK")
+PY
+	holder=$!
+	started $holder
+	wait_for 10 test -e "$work/held" || return
+	refused 0 'waiting: another process' "$DT" list --index "$old"
+	local status=$?
+	wait $holder && return $status
+}
+
 output_is_checked()
 {
 	[ -w /dev/full ] || return 0
@@ -240,6 +284,8 @@ check 'an index that cannot be used: status 3' index_refused
 check 'three scans into one index at once all succeed' two_at_once
 check 'a scan waits for another writer, and says so' waits_for_a_writer
 check 'what is excluded is counted as skipped' excluded
+check 'an index of an older format is converted by any command' old_index_is_converted
+check 'which waits for another writer, and says so' conversion_waits
 check 'output that cannot be written is an error' output_is_checked
 if [ "$(id -u)" = 0 ]; then
 	check 'a part that cannot be read: status 1, a lower bound, as du' incomplete

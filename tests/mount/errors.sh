@@ -363,9 +363,12 @@ ends_while_asked()
 		writers=()
 		mount_start || return
 		for n in 1 2 3 4; do
-			$python - "$mnt/.telemetry" <<'PY' &
+			rm -f "$work/asking$n"
+			$python - "$mnt/.telemetry" "$work/asking$n" <<'PY' &
 import os, sys
 ask = os.open(sys.argv[1] + "/rescan", os.O_WRONLY)
+os.write(ask, b"\n")
+open(sys.argv[2], "w").close()
 try:
     while True:
         os.write(ask, b"\n")
@@ -376,12 +379,17 @@ PY
 			writers+=($!)
 			started $!
 		done
-		sleep "0.$((i * 2))"
+		for n in 1 2 3 4; do
+			wait_for 20 test -e "$work/asking$n" || return
+		done
+		sleep "0.$i"
 		kill -TERM "$daemon"
 		wait_for 3 eval '! kill -0 "$daemon"' || return
 		status=0
 		wait "$daemon" || status=$?
-		wait "${writers[@]}"
+		for n in "${writers[@]}"; do
+			wait "$n" || return
+		done
 		cat "$work/mount.log"
 		equal $status 0 && ! is_mounted "$mnt" || return
 	done
