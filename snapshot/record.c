@@ -16,6 +16,7 @@ enum {
 	R_OWNER = 2,
 	R_COUNTERS = 4, /* errors, vanished, changed, skipped follow */
 	R_SHARED = 8,
+	R_KNOWN = R_LISTABLE | R_OWNER | R_COUNTERS | R_SHARED,
 	HEAD_MAX = 16 * VARINT_MAX + sizeof(uint64_t),
 };
 
@@ -127,6 +128,8 @@ const uint8_t *record_totals(const uint8_t *p, const uint8_t *end, struct snap_n
 	if (p == end)
 		return NULL;
 	flags = *p++;
+	if (flags & ~R_KNOWN)
+		return NULL;
 	ret->world_listable = flags & R_LISTABLE;
 	ret->single_owner = flags & R_OWNER;
 	p = varint_get(p, end, &t->bytes);

@@ -14,7 +14,7 @@
 
 enum {
 	ROUNDS = 150,
-	ROUNDS_LONG = 3000
+	ROUNDS_LONG = 1000
 };
 
 static void copy_file(const char *from, const char *to)
@@ -31,7 +31,7 @@ static void bend(uint8_t *p, size_t *len, uint64_t *random)
 
 	switch (tree_draw(random) % 4) {
 	case 0:
-		p[at] = 0xff;
+		p[at] = p[at] == 0xff ? 0 : 0xff;
 		break;
 	case 1:
 		if (at > 0) { /* cut off */

@@ -31,6 +31,7 @@ PACKAGES_TEST=(
 	cmd:ncdu=ncdu
 	cmd:busybox=busybox
 	cmd:jq=jq
+	cmd:chromium=chromium
 	cmd:curl=curl
 	cmd:mkfs.ext4=e2fsprogs
 	cmd:mkfs.xfs=xfsprogs

@@ -236,7 +236,7 @@ old_index_is_converted()
 	local command old=$work/old.db
 	for command in 'list' 'check' 'prune --keep-last 1 --dry-run' 'diff prev latest /srv/tree' "scan $src/plain"; do
 		old_index "$old" || return
-		status_is 0 "$DT" ${command%% *} --index "$old" ${command#${command%% *}} || return
+		status_is 0 "$DT" ${command%% *} --index "$old" ${command#"${command%% *}"} || return
 		equal "$("$DT" list --index "$old" | grep -c /srv/tree)" 2 && "$DT" check --index "$old" >/dev/null || return
 	done
 }
