@@ -84,10 +84,10 @@ def look(path, name, out):
         out.write(f"stat {path or '/'} {lines['snapshot']} {lines['bytes']} {lines['files']} {lines['dirs']}\n")
 
 
-def reader(number, paths, out_path, stop_path):
+def reader(number, paths, out_path, stop_path, parent):
     random.seed(number)
     with open(out_path, "w") as out:
-        while not os.path.exists(stop_path):
+        while not os.path.exists(stop_path) and os.getppid() == parent:
             for _ in range(20):
                 look(random.choice(paths), random.choice(NAMES), out)
                 if random.random() < 0.1:
@@ -97,8 +97,19 @@ def reader(number, paths, out_path, stop_path):
 
 
 def resident():
-    with open(MOUNT + "/.telemetry/mount") as f:
-        return int(dict(line.split(" ") for line in f.read().splitlines())["resident_kb"])
+    fd = os.open(MOUNT + "/.telemetry/mount", os.O_RDONLY)
+    text = os.read(fd, 65536).decode()  # at once: it may be renewed between two reads
+    os.close(fd)
+    return int(dict(line.split(" ") for line in text.splitlines())["resident_kb"])
+
+
+def end_children(children):
+    end = time.monotonic() + 20
+    while children and time.monotonic() < end:
+        children = [pid for pid in children if os.waitpid(pid, os.WNOHANG) == (0, 0)]
+        time.sleep(0.05)
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
 
 
 def verify(outs, state_of, states):
@@ -138,26 +149,23 @@ def main():
     state_of[scan()] = False
     state_of.update({i: False for i in range(1, min(state_of) + 1)})
     scratch = os.path.dirname(MOUNT)
-    outs, stop, children = [], scratch + "/stop", []
+    outs, stop, children, parent = [], scratch + "/stop", [], os.getpid()
     for i in range(READERS):
         outs.append(f"{scratch}/reader{i}")
         pid = os.fork()
         if pid == 0:
-            reader(i, paths, outs[-1], stop)
+            reader(i, paths, outs[-1], stop, parent)
         children.append(pid)
     memory = []
-    for i in range(1, SNAPSHOTS + 1):
-        set_state(i % 2 == 1)
-        state_of[scan()] = i % 2 == 1
-        time.sleep(0.15)
-        memory.append(resident())
-    write(stop, 0)
-    end = time.monotonic() + 20
-    while children and time.monotonic() < end:
-        children = [pid for pid in children if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-        time.sleep(0.05)
-    for pid in children:
-        os.kill(pid, signal.SIGKILL)
+    try:
+        for i in range(1, SNAPSHOTS + 1):
+            set_state(i % 2 == 1)
+            state_of[scan()] = i % 2 == 1
+            time.sleep(0.15)
+            memory.append(resident())
+    finally:
+        write(stop, 0)
+        end_children(children)
     fine = verify(outs, state_of, states)
     # Medians, as threads that libfuse starts and ends come with a megabyte each.
     early, late = (statistics.median(memory[len(memory) * i // 4 : len(memory) * (i + 1) // 4]) for i in (1, 3))
