@@ -27,20 +27,14 @@ static void copy_file(const char *from, const char *to)
 
 static void bend(uint8_t *p, size_t *len, uint64_t *random)
 {
-	size_t at = tree_draw(random) % *len;
+	size_t at = tree_draw(random) % *len, how = tree_draw(random) % 4;
 
-	switch (tree_draw(random) % 4) {
-	case 0:
+	if (how == 0)
 		p[at] = p[at] == 0xff ? 0 : 0xff;
-		break;
-	case 1:
-		if (at > 0) { /* cut off */
-			*len = at;
-			break;
-		} /* fall through */
-	default:
+	else if (how == 1 && at > 0)
+		*len = at; /* cut off */
+	else
 		p[at] ^= (uint8_t)(1 << tree_draw(random) % 8);
-	}
 }
 
 static uint8_t *copy_of(const uint8_t *p, size_t len)
