@@ -73,10 +73,8 @@ static int load_stored(struct snap_writer *w, struct known *k)
 		size_t n = (size_t)sqlite3_column_bytes(st, 1) / FP_STORED;
 
 		for (size_t i = 0; r == 0 && i < n; i++, p += FP_STORED) {
-			struct node_key key;
+			struct node_key key = node_key_at(p);
 
-			memcpy(key.fp.b, p, sizeof(key.fp.b));
-			memcpy(&key.check, p + sizeof(key.fp.b), sizeof(key.check));
 			if (memcmp(p, empty, sizeof(empty)) == 0) /* a slot that prune emptied */
 				continue;
 			r = known_add(k, &key, id << REF_SLOT_BITS | i);

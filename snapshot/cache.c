@@ -171,7 +171,7 @@ static int head_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struc
 	return r;
 }
 
-/* The rest of a pack whose heads are there. On success *ret is to be freed. */
+/* The rest of a pack whose heads are there. *ret is to be freed, also after an error. */
 static int lists_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
                       const struct snap_pack *p, struct pack_lists *ret)
 {
@@ -217,13 +217,17 @@ static int heads_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struc
 	return r;
 }
 
-static int lists_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
-                     const struct snap_pack *p, struct pack_lists *ret)
+/*
+ * Unpack a row: its heads into *made unless p has them, its lists if it has any. What was made of either
+ * is the caller's, also after an error.
+ */
+static int row_unpack(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
+                      const struct snap_pack *p, struct snap_pack **made, struct pack_lists *lists)
 {
-	int r = lists_fill(s, zstd, row, p, ret);
+	int r = p ? 0 : heads_new(s, zstd, row, made);
 
-	if (r < 0)
-		lists_free(ret);
+	if (r == 0 && row->list)
+		r = lists_fill(s, zstd, row, p ? p : *made, lists);
 	return r;
 }
 
@@ -253,16 +257,15 @@ int pack_decode(struct snap *s, const struct pack_row *row, struct snap_pack **r
 	struct unpacker *u = unpacker_take(s->cache);
 	struct pack_lists lists = { 0 };
 	struct snap_pack *p = NULL;
-	int r = u ? heads_new(s, u->zstd, row, &p) : -ENOMEM;
+	int r;
 
 	if (!u)
-		return r;
-	if (r == 0 && row->list) {
-		r = lists_new(s, u->zstd, row, p, &lists);
-		if (r == 0)
-			(void)lists_attach(p, &lists);
-	}
+		return -ENOMEM;
+	r = row_unpack(s, u->zstd, row, NULL, &p, &lists);
 	unpacker_put(s->cache, u);
+	if (r == 0 && lists.list)
+		(void)lists_attach(p, &lists);
+	lists_free(&lists);
 	if (r < 0)
 		pack_free(p);
 	else
@@ -366,19 +369,16 @@ static int read_row(struct snap *s, uint64_t id, bool lists, struct pack_row *ro
 	return r;
 }
 
-/* Give the lock up while unpacking: heads into *made unless p has them, and lists if there are any. */
+/* Give the lock up while unpacking. */
 static int unpack(struct snap *s, struct unpacker *u, const struct pack_row *row,
                   struct snap_pack *p, struct snap_pack **made, struct pack_lists *lists)
 {
-	int r = 0;
+	int r;
 
 	if (p)
 		pin_add(p);
 	(void)pthread_mutex_unlock(&s->lock);
-	if (!p)
-		r = heads_new(s, u->zstd, row, made);
-	if (r == 0 && row->list)
-		r = lists_new(s, u->zstd, row, p ? p : *made, lists);
+	r = row_unpack(s, u->zstd, row, p, made, lists);
 	(void)pthread_mutex_lock(&s->lock);
 	if (p)
 		unpin(p);
@@ -403,7 +403,6 @@ static struct snap_pack *settle(struct snap *s, const struct pack_row *row, stru
 	}
 	if (lists->list && !p->lists.list)
 		s->cache->bytes += lists_attach(p, lists);
-	lists_free(lists);
 	return p;
 }
 
@@ -430,6 +429,7 @@ static int load(struct snap *s, uint64_t id, bool want_lists, struct snap_pack *
 		*ret = settle(s, &row, p, made, &lists);
 	else
 		pack_free(made);
+	lists_free(&lists);
 	if (u)
 		unpacker_put(s->cache, u);
 	return r;
@@ -627,15 +627,12 @@ void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *
 
 int snap_node_key(struct snap *s, uint64_t ref, struct node_key *ret)
 {
-	const uint8_t *stored;
 	struct snap_pack *p;
 	int r = pin(s, ref, true, &p);
 
 	if (r < 0)
 		return r;
-	stored = p->lists.fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED;
-	memcpy(ret->fp.b, stored, sizeof(ret->fp.b));
-	memcpy(&ret->check, stored + sizeof(ret->fp.b), sizeof(ret->check));
+	*ret = node_key_at(p->lists.fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED);
 	unpin(p);
 	return 0;
 }

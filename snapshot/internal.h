@@ -106,6 +106,16 @@ struct node_key {
 	uint32_t check;
 };
 
+/* From the FP_STORED bytes of a slot. */
+static inline struct node_key node_key_at(const uint8_t *p)
+{
+	struct node_key key;
+
+	memcpy(key.fp.b, p, sizeof(key.fp.b));
+	memcpy(&key.check, p + sizeof(key.fp.b), sizeof(key.check));
+	return key;
+}
+
 /* What scratch held is lost. 0 or -ENOMEM. */
 int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
                      size_t len, const struct node_kid *kids,

@@ -55,8 +55,7 @@ static int move_record(struct migration *m, uint64_t ref, const uint8_t *p, cons
 
 	if (p == end)
 		return packer_skip(&m->pack);
-	memcpy(key.fp.b, fp, sizeof(key.fp.b));
-	memcpy(&key.check, fp + sizeof(key.fp.b), sizeof(key.check));
+	key = node_key_at(fp);
 	r = parse_record(p, end, &n);
 	if (r == 0)
 		r = record_kids(&n, &m->kids, &m->kids_cap);
@@ -90,48 +89,44 @@ static int move_records(struct migration *m, uint64_t id, const uint8_t *p, cons
 	return r ? r : at == end ? 0 : -EUCLEAN;
 }
 
-static int move_pack(struct migration *m, struct pack_row *ret)
+static int move_pack(struct migration *m, const struct pack_row *old, struct pack_row *ret)
 {
 	AUTO(base_free) uint8_t *raw = NULL;
-	uint64_t id = (uint64_t)sqlite3_column_int64(m->list, 0);
-	int64_t size = sqlite3_column_int64(m->list, 2);
-	uint64_t sum = (uint64_t)sqlite3_column_int64(m->list, 3);
-	const uint8_t *fps = sqlite3_column_blob(m->list, 4);
-	const uint8_t *data = sqlite3_column_blob(m->list, 5);
-	size_t fps_len = (size_t)sqlite3_column_bytes(m->list, 4);
-	size_t len = (size_t)sqlite3_column_bytes(m->list, 5);
 	int r;
 
 	packer_reset(&m->pack);
-	if (!fps || !data)
-		return sqlite3_errcode(m->s->db) == SQLITE_NOMEM ? -ENOMEM : -EUCLEAN;
-	if (size < 0 || size > PACK_RAW_MAX ||
-	    pack_sum(m->s->secret, id, fps, fps_len, data, len) != sum)
+	if (pack_sum(m->s->secret, old->id, old->fps, old->fps_len, old->list, old->list_len) !=
+	    old->list_sum)
 		return -EUCLEAN;
-	r = pack_unpack(m->zstd, sqlite3_column_int(m->list, 1), data, len, (size_t)size, &raw);
+	r = pack_unpack(m->zstd, old->list_codec, old->list, old->list_len, (size_t)old->size,
+	                &raw);
 	if (r == 0)
-		r = move_records(m, id, raw, raw + size, fps, fps_len);
-	return r == 0 ? packer_finish(&m->pack, m->s->secret, id, ret) : r;
+		r = move_records(m, old->id, raw, raw + old->size, old->fps, old->fps_len);
+	return r == 0 ? packer_finish(&m->pack, m->s->secret, old->id, ret) : r;
 }
 
 /* A damaged pack becomes a row without contents: it stays damaged, and 'check' names what it was part of. */
 static int move_row(struct migration *m)
 {
-	struct pack_row row;
-	int r = move_pack(m, &row);
+	struct pack_row old, row;
+	int r = pack_row_read(m->list, true, &old);
 
+	if (r == 0)
+		r = move_pack(m, &old, &row);
 	if (r == -EUCLEAN)
-		row = (struct pack_row){ .id = (uint64_t)sqlite3_column_int64(m->list, 0) };
+		row = (struct pack_row){ .id = old.id };
 	else if (r < 0)
 		return r;
 	return pack_row_write(m->insert, &row);
 }
 
+/* Its data had the codec, sum and place that a list has now, beside the fingerprints. */
+#define OLD_COLUMNS "id, codec, size, sum, data, codec, sum, fps, data"
+
 static int move_all(struct migration *m)
 {
 	sqlite3 *db = m->s->db;
-	int rc = sqlite3_prepare_v2(db, "SELECT id, codec, size, sum, fps, data FROM pack_old", -1,
-	                            &m->list, NULL),
+	int rc = sqlite3_prepare_v2(db, "SELECT " OLD_COLUMNS " FROM pack_old", -1, &m->list, NULL),
 	    r = 0;
 
 	if (rc == SQLITE_OK)

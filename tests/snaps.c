@@ -98,6 +98,14 @@ int64_t snaps_number(const char *index, const char *sql)
 	return number;
 }
 
+void snaps_copy(const char *from, const char *to)
+{
+	char *const argv[] = { (char *)"cp", (char *)(uintptr_t)from, (char *)(uintptr_t)to, NULL };
+	size_t len;
+
+	free(scans_output(argv, &len));
+}
+
 void snaps_twin(const char *index, const char *twin)
 {
 	struct snap *s;

@@ -32,6 +32,8 @@ int snaps_take_at(const char *index, const char *root, enum snap_mode mode, unsi
 int snaps_sql(const char *index, const char *sql);
 /** A number that SQL asks for. */
 int64_t snaps_number(const char *index, const char *sql);
+/** A copy of an index that nobody has open, byte by byte, in place of what was there. */
+void snaps_copy(const char *from, const char *to);
 /** A new index with the secret of another one: equal trees have equal fingerprints in both. */
 void snaps_twin(const char *index, const char *twin);
 /** Totals and metadata of each directory as the index has them. -errno when one can't be read. */

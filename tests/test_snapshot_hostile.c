@@ -17,14 +17,6 @@ enum {
 	ROUNDS_LONG = 1000
 };
 
-static void copy_file(const char *from, const char *to)
-{
-	char *const argv[] = { (char *)"cp", (char *)(uintptr_t)from, (char *)(uintptr_t)to, NULL };
-	size_t len;
-
-	free(scans_output(argv, &len));
-}
-
 static void bend(uint8_t *p, size_t *len, uint64_t *random)
 {
 	size_t at = tree_draw(random) % *len, how = tree_draw(random) % 4;
@@ -172,7 +164,7 @@ static void what_is_bent_behind_right_sums_is_found_and_never_hurts(void **state
 	(void)snaps_path(f, "bent.db", copy);
 	assert_int_equal(damage_found(f->index), 0);
 	for (int i = 0; i < rounds; i++) {
-		copy_file(f->index, copy);
+		snaps_copy(f->index, copy);
 		bend_a_pack(copy, &random);
 		use(copy);
 		if (damage_found(copy) == 0)

@@ -118,14 +118,6 @@ static void make_old(const char *index)
 	snap_close(s);
 }
 
-static void copy_file(const char *from, const char *to)
-{
-	char *const argv[] = { (char *)"cp", (char *)(uintptr_t)from, (char *)(uintptr_t)to, NULL };
-	size_t len;
-
-	free(scans_output(argv, &len));
-}
-
 static int open_index(const char *index, unsigned flags)
 {
 	struct snap *s;
@@ -289,14 +281,20 @@ static void take_some(const struct fixture *f)
 	snap_close(s);
 }
 
+/* The same twice: as this version writes it in f->index, as format 1 in old. */
+static void take_some_and_make_old(const struct fixture *f, char old[256])
+{
+	take_some(f);
+	snaps_copy(f->index, snaps_path(f, "old.db", old));
+	make_old(old);
+}
+
 static void every_row_is_what_this_version_would_have_written(void **state)
 {
 	struct fixture *f = *state;
 	char old[256];
 
-	take_some(f);
-	copy_file(f->index, snaps_path(f, "old.db", old));
-	make_old(old);
+	take_some_and_make_old(f, old);
 	assert_int_equal(snaps_number(old, "PRAGMA user_version"), 1);
 	assert_true(snaps_number(old, "SELECT count(*) FROM pack") > 3);
 	assert_int_equal(open_index(old, SNAP_WRITE), 0);
@@ -309,9 +307,7 @@ static void a_damaged_pack_stays_damaged_and_the_rest_survives(void **state)
 	struct fixture *f = *state;
 	char old[256];
 
-	take_some(f);
-	copy_file(f->index, snaps_path(f, "old.db", old));
-	make_old(old);
+	take_some_and_make_old(f, old);
 	assert_int_equal(snaps_sql(old, "UPDATE pack SET data=zeroblob(length(data))"
 	                                " WHERE id=(SELECT max(id) FROM pack)"),
 	                 0);
@@ -358,15 +354,13 @@ static void a_killed_migration_leaves_the_old_or_the_new(void **state)
 	uint64_t random = 7;
 	useconds_t usual;
 
-	take_some(f);
-	copy_file(f->index, snaps_path(f, "old.db", old));
-	make_old(old);
-	copy_file(old, snaps_path(f, "again.db", index));
+	take_some_and_make_old(f, old);
+	snaps_copy(old, snaps_path(f, "again.db", index));
 	usual = time_a_migration(index);
 	for (int i = 0; i < rounds; i++) {
 		int64_t version;
 
-		copy_file(old, index);
+		snaps_copy(old, index);
 		killed += kill_a_migration(index, (useconds_t)(tree_draw(&random) % (usual * 2)));
 		version = snaps_number(index, "PRAGMA user_version");
 		assert_true(version == 1 || version == SNAP_FORMAT);
@@ -387,9 +381,7 @@ static void only_one_of_many_converts_it(void **state)
 	char old[256];
 	pid_t pid[4];
 
-	take_some(f);
-	copy_file(f->index, snaps_path(f, "old.db", old));
-	make_old(old);
+	take_some_and_make_old(f, old);
 	(void)fflush(NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(pid); i++) {
 		pid[i] = fork();

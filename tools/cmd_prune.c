@@ -75,10 +75,10 @@ static void report(const struct prune_args *a, const struct snap_pruned *p)
 
 static int run(int argc, char **argv)
 {
-	const struct timespec pause = { 0, 200000000 };
 	AUTO(snap_close) struct snap *s = NULL;
 	struct prune_args a = { 0 };
 	struct snap_pruned p;
+	bool said = false;
 	int status = parse(&a, argc, argv), r;
 
 	if (status != EXIT_DONE)
@@ -89,14 +89,8 @@ static int run(int argc, char **argv)
 	snap_close(TAKE(s));
 	if (tool_open_index(a.index, SNAP_WRITE, &s) < 0)
 		return EXIT_FAILED;
-	for (bool said = false;
-	     (r = snap_prune(s, &a.policy, (int64_t)time(NULL), a.dry_run, &p)) == -EBUSY;
-	     said = true) {
-		if (!said)
-			(void)tool_fail(0, "waiting: a scan is writing to the index", snap_path(s),
-			                NULL);
-		(void)nanosleep(&pause, NULL);
-	}
+	while ((r = snap_prune(s, &a.policy, (int64_t)time(NULL), a.dry_run, &p)) == -EBUSY)
+		tool_wait(&said, "waiting: a scan is writing to the index", snap_path(s));
 	if (r < 0)
 		return tool_fail(EXIT_FAILED, "nothing was removed; index", snap_path(s),
 		                 snap_strerror(r));

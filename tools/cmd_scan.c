@@ -180,17 +180,11 @@ static int store_failed(const struct snap *s, int error)
 /* Wait while another scan writes to the index: two timers may meet. */
 static int begin(struct snap *s, const char *root, enum snap_mode mode, struct snap_writer **ret)
 {
-	const struct timespec pause = { 0, 200000000 };
 	bool said = false;
 	int r;
 
-	while ((r = snap_write_begin(s, root, mode, ret)) == -EBUSY && !interrupted) {
-		if (!said)
-			(void)tool_fail(0, "waiting: another scan is writing to the index",
-			                snap_path(s), NULL);
-		said = true;
-		(void)nanosleep(&pause, NULL);
-	}
+	while ((r = snap_write_begin(s, root, mode, ret)) == -EBUSY && !interrupted)
+		tool_wait(&said, "waiting: another scan is writing to the index", snap_path(s));
 	return r;
 }
 

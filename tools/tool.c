@@ -27,18 +27,24 @@ int tool_usage(const struct command *c)
 	return EXIT_USAGE;
 }
 
+void tool_wait(bool *said, const char *why, const char *path)
+{
+	const struct timespec pause = { 0, 200000000 };
+
+	if (!*said)
+		(void)tool_fail(0, why, path, NULL);
+	*said = true;
+	(void)nanosleep(&pause, NULL);
+}
+
 /* An older format can't be converted while somebody writes, or converts it: that ends. */
 static int open_when_free(const char *path, unsigned flags, struct snap **ret)
 {
-	const struct timespec pause = { 0, 200000000 };
-	int r = snap_open(path, flags, ret);
+	bool said = false;
+	int r;
 
-	if (r == -EBUSY)
-		(void)tool_fail(0, "waiting: another process is writing to the index", path, NULL);
-	while (r == -EBUSY) {
-		(void)nanosleep(&pause, NULL);
-		r = snap_open(path, flags, ret);
-	}
+	while ((r = snap_open(path, flags, ret)) == -EBUSY)
+		tool_wait(&said, "waiting: another process is writing to the index", path);
 	return r;
 }
 

@@ -37,6 +37,9 @@ int tool_fail(int status, const char *what, const char *path, const char *reason
 /** Print the command's synopsis to stderr and return EXIT_USAGE. */
 int tool_usage(const struct command *c);
 
+/** Between two tries of what another process is in the way of: say why once, and pause. */
+void tool_wait(bool *said, const char *why, const char *path);
+
 /** Open the index named by --index, or the default one; explains failures on stderr. 0 or -1. */
 int tool_open_index(const char *named, unsigned flags, struct snap **ret);
 

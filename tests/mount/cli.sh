@@ -180,10 +180,11 @@ two_at_once()
 		equal "$("$DT" list --index "$index" | cut -f 3 | sort -u)" "$(du -s -B1 "$work/wide" | cut -f 1)"
 }
 
-# One waits for another that holds the index
-waits_for_a_writer()
+# waits_while_held INDEX SENTENCE COMMAND...: while another process writes it waits and says so; then it succeeds
+waits_while_held()
 {
-	local index=$work/two/i.db holder scanner status=0
+	local index=$1 sentence=$2 holder waiter status=0
+	shift 2
 	coproc HOLDER { $python -c 'import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
 db.execute("BEGIN IMMEDIATE")
@@ -193,16 +194,24 @@ db.execute("ROLLBACK")' "$index"; }
 	holder=$HOLDER_PID
 	started "$holder"
 	read -r -u "${HOLDER[0]}" _ || return
-	"$DT" scan --index "$index" "$work/wide" >"$work/waiting" 2>&1 &
-	scanner=$!
-	started $scanner
-	wait_for 12 grep -q 'waiting: another scan' "$work/waiting" || status=1
-	kill -0 $scanner || status=1
+	"$@" >"$work/waiting" 2>&1 &
+	waiter=$!
+	started $waiter
+	wait_for 12 grep -q "$sentence" "$work/waiting" || status=1
+	kill -0 $waiter || status=1
 	# shellcheck disable=SC2153
 	echo >&"${HOLDER[1]}"
-	wait $scanner || status=1
+	wait $waiter || status=1
+	wait "$holder" || status=1
 	cat "$work/waiting"
-	[ $status -eq 0 ] && equal "$("$DT" list --index "$index" | wc -l)" 4
+	return $status
+}
+
+waits_for_a_writer()
+{
+	local index=$work/two/i.db
+	waits_while_held "$index" 'waiting: another scan' "$DT" scan --index "$index" "$work/wide" &&
+		equal "$("$DT" list --index "$index" | wc -l)" 4
 }
 
 excluded()
@@ -244,22 +253,8 @@ old_index_is_converted()
 # As for a scan: what another process does ends some time
 conversion_waits()
 {
-	local old=$work/old.db holder
-	old_index "$old" || return
-	$python - "$old" "$work/held" <<'PY' &
-import sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None)
-db.execute("BEGIN IMMEDIATE")
-open(sys.argv[2], "w").close()
-time.sleep(6)
-db.execute("ROLLBACK")
-PY
-	holder=$!
-	started $holder
-	wait_for 10 test -e "$work/held" || return
-	refused 0 'waiting: another process' "$DT" list --index "$old"
-	local status=$?
-	wait $holder && return $status
+	local old=$work/old.db
+	old_index "$old" && waits_while_held "$old" 'waiting: another process' "$DT" list --index "$old"
 }
 
 output_is_checked()
