@@ -11,19 +11,20 @@
 
 /* The row and entry of a fixed tree's first directory. */
 static int enter(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t ino, uint64_t ref,
-                 uint32_t fixed, uint32_t *row, struct fuse_entry_param *ret)
+                 uint32_t fixed, struct fuse_entry_param *ret)
 {
 	struct snap_node n;
+	uint32_t row;
 	int r = snap_node_get(fs->s, ref, &n);
 
 	if (r < 0)
 		return r;
-	*row = rows_lookup(&fs->view.rows, parent, ino, ref, fixed, &fs->view.now, g);
+	row = rows_lookup(&fs->view.rows, parent, ino, ref, fixed, &fs->view.now, g);
 	attr_dir(ino, &n, &ret->attr);
 	snap_node_put(fs->s, &n);
-	ret->ino = *row;
+	ret->ino = row;
 	ret->attr_timeout = TIMEOUT_FOREVER;
-	return *row ? 0 : -ENOMEM;
+	return row ? 0 : -ENOMEM;
 }
 
 uint64_t ino_window(struct fs *fs, const struct gen *g, size_t window)
@@ -108,12 +109,13 @@ static uint32_t fixed_at(const struct row *dir, int64_t id)
 	return dir->fixed == fixed ? fixed_make(FIXED_AT_AGAIN, id) : fixed;
 }
 
-int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, uint32_t *row,
+int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name,
               struct fuse_entry_param *ret)
 {
 	const struct snap_info *shown = view_snapshot(&fs->view, g, parent), *then;
 	struct row dir, known;
 	uint64_t ino, ref = 0;
+	uint32_t row;
 	size_t i;
 	int r;
 
@@ -122,14 +124,13 @@ int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, u
 	then = g->all.info[i];
 	ino = ino_at(dir.ino, name, then->id);
 	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
-	*row = rows_find(&fs->view.rows, ino);
+	row = rows_find(&fs->view.rows, ino);
 	(void)pthread_rwlock_unlock(&fs->view.rows.lock);
-	r = *row && rows_get(&fs->view.rows, *row, &known) && known.ino == ino
+	r = row && rows_get(&fs->view.rows, row, &known) && known.ino == ino
 	            ? 0
 	            : ref_then(fs, g, parent, shown, then, &ref);
 	if (r == 0)
-		r = enter(fs, g, parent, ino, ref ? ref : known.ref, fixed_at(&dir, then->id), row,
-		          ret);
+		r = enter(fs, g, parent, ino, ref ? ref : known.ref, fixed_at(&dir, then->id), ret);
 	/* What "prev" or a time means changes with the next snapshot; an id stays. */
 	if (name[strspn(name, "0123456789")] != '\0')
 		ret->entry_timeout = TIMEOUT_NEVER;
@@ -141,7 +142,6 @@ static void job_window(struct fs *fs, struct job *j)
 	size_t window = node_id_unpack(j->ino).virt - V_WINDOW;
 	struct fuse_entry_param e = { .entry_timeout = TIMEOUT_NEVER };
 	struct gen *g = view_now(&fs->view);
-	uint32_t row = ROW_TOP;
 	uint64_t ref;
 	int r;
 
@@ -150,13 +150,13 @@ static void job_window(struct fs *fs, struct job *j)
 	(void)pthread_mutex_unlock(&g->lock);
 	if (r == 0)
 		r = enter(fs, g, ROW_TOP, ino_window(fs, g, window), ref,
-		          fixed_make(FIXED_GROWTH, (int64_t)window), &row, &e);
+		          fixed_make(FIXED_GROWTH, (int64_t)window), &e);
 	jobs_end(j);
 	(void)pthread_rwlock_rdlock(&fs->requests);
 	if (r < 0)
 		req_error(fs, j->req, r);
 	else
-		req_entry(fs, j->req, g, row, &e);
+		req_entry(fs, j->req, g, &e);
 	req_end(fs);
 	gen_put(&fs->view, g);
 }

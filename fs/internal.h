@@ -49,8 +49,9 @@ enum virtual_kind {
 
 struct node_id {
 	enum node_kind kind;
-	uint32_t row;   /* of the directory it is in, or that it is */
-	uint32_t gen;   /* NODE_FILE: modulo GEN_FILE_MASK + 1 */
+	uint32_t row; /* of the directory it is in, or that it is */
+	uint32_t
+		gen; /* NODE_FILE: modulo GEN_FILE_MASK + 1; a telemetry file: number of its text */
 	uint32_t entry; /* NODE_FILE: ordinal */
 	uint8_t virt;   /* NODE_VIRTUAL: enum virtual_kind or number of a usage file */
 };
@@ -323,18 +324,35 @@ struct live_file {
 extern const struct live_file live_files[];
 extern const size_t n_live_files;
 
-struct live { /* the pinned text of one live file */
+struct live_text {
+	struct live_text *older;
+	uint32_t number;
+	uint64_t lookups; /* by the kernel */
+	struct timespec mtime;
 	char *p;
 	size_t len;
+};
+
+struct live {                     /* one live file */
+	struct live_text *newest; /* and those that the kernel still knows */
 	uint64_t made_ns;
+	uint32_t last_number;
+};
+
+struct live_stat {
+	uint32_t number; /* of the text */
+	size_t size;
 	struct timespec mtime;
 };
 
 int live_find(const char *name);
 mode_t live_mode(size_t i);
-/* Renew the text if it is older than 200 ms; gives its length and time. */
-void live_refresh(struct fs *fs, size_t i, size_t *len, struct timespec *mtime);
-void live_read(struct fs *fs, size_t i, fuse_req_t req, size_t size, off_t off);
+/* Renew the text if it is older than 200 ms; counts a lookup of the newest, until live_forget(). */
+int live_lookup(struct fs *fs, size_t i, struct live_stat *ret);
+int live_stat(struct fs *fs, size_t i, uint32_t number, struct live_stat *ret);
+void live_read(struct fs *fs, size_t i, uint32_t number, fuse_req_t req, size_t size, off_t off);
+void live_forget(struct fs *fs, size_t i, uint32_t number, uint64_t n);
+void live_done(struct fs *fs);
 
 /* -- the whole mount -- */
 enum counted {

@@ -2,11 +2,12 @@
 /*
  * live - the files in .telemetry, which change by themselves.
  *
- * LOOKUP and GETATTR make the text, at most every 200 ms, and pin it; reads return the pinned text. So
- * the size that stat promised is the size that is read, whatever happens in between. The kernel asks for
- * attributes before a cached read and drops its pages when the time of modification has changed.
+ * LOOKUP makes the text, at most every 200 ms. Each new text has a number, which is part of the file's node
+ * id, and stays for as long as the kernel knows that id: whoever has the file open reads the text he
+ * opened, of the size that stat promised, however long he takes. A name is never cached, so whoever opens
+ * it later gets the newest.
  */
-#include "fs/internal.h"
+#include "fs/request.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -174,44 +175,127 @@ int live_find(const char *name)
 	return -1;
 }
 
-static void renew(struct fs *fs, struct live *l, size_t i, uint64_t now)
+static struct live_text *find_text(const struct live *l, uint32_t number)
 {
-	struct text t = { 0 };
+	struct live_text *t = l->newest;
 
-	live_files[i].render(fs, &t);
-	if (t.failed) {
-		text_done(&t);
-		return;
-	}
-	/* The time of modification tells the kernel to drop its pages, so it must change with the text. */
-	if (!l->p || l->len != t.len || memcmp(l->p, t.p, t.len) != 0)
-		(void)clock_gettime(CLOCK_REALTIME, &l->mtime);
-	free(l->p);
-	l->p = t.p;
-	l->len = t.len;
-	l->made_ns = now;
+	while (t && t->number != number)
+		t = t->older;
+	return t;
 }
 
-void live_refresh(struct fs *fs, size_t i, size_t *len, struct timespec *mtime)
+/* All that nobody knows any more, but for the newest. */
+static void drop_unknown(struct live *l)
+{
+	for (struct live_text **at = &l->newest->older; *at;) {
+		struct live_text *t = *at;
+
+		if (t->lookups > 0) {
+			at = &t->older;
+			continue;
+		}
+		*at = t->older;
+		free(t->p);
+		free(t);
+	}
+}
+
+static int renew(struct fs *fs, struct live *l, size_t i)
+{
+	struct live_text *old = l->newest, *t;
+	struct text text = { 0 };
+
+	live_files[i].render(fs, &text);
+	if (!text.failed && old && old->len == text.len && memcmp(old->p, text.p, text.len) == 0) {
+		text_done(&text);
+		return 0;
+	}
+	t = text.failed ? NULL : calloc(1, sizeof(*t));
+	if (!t) {
+		text_done(&text);
+		return -ENOMEM;
+	}
+	do
+		t->number = l->last_number = (l->last_number + 1) & GEN_MASK;
+	while (find_text(l, t->number));
+	(void)clock_gettime(CLOCK_REALTIME, &t->mtime);
+	t->p = text.p;
+	t->len = text.len;
+	t->older = old;
+	l->newest = t;
+	drop_unknown(l);
+	return 0;
+}
+
+static void tell(const struct live_text *t, struct live_stat *ret)
+{
+	*ret = (struct live_stat){ .number = t->number, .size = t->len, .mtime = t->mtime };
+}
+
+int live_lookup(struct fs *fs, size_t i, struct live_stat *ret)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	struct live *l = &fs->live[i];
+	int r = 0;
 
 	(void)pthread_mutex_lock(&fs->live_lock);
-	if (!l->p || now - l->made_ns > max_age_ns)
-		renew(fs, l, i, now);
-	*len = l->len;
-	*mtime = l->mtime;
+	if (!l->newest || now - l->made_ns > max_age_ns) {
+		r = renew(fs, l, i);
+		l->made_ns = now;
+	}
+	if (r == 0) {
+		l->newest->lookups++;
+		tell(l->newest, ret);
+	}
+	(void)pthread_mutex_unlock(&fs->live_lock);
+	return r;
+}
+
+int live_stat(struct fs *fs, size_t i, uint32_t number, struct live_stat *ret)
+{
+	const struct live_text *t;
+
+	(void)pthread_mutex_lock(&fs->live_lock);
+	t = find_text(&fs->live[i], number);
+	if (t)
+		tell(t, ret);
+	(void)pthread_mutex_unlock(&fs->live_lock);
+	return t ? 0 : -ESTALE;
+}
+
+void live_forget(struct fs *fs, size_t i, uint32_t number, uint64_t n)
+{
+	struct live_text *t;
+
+	(void)pthread_mutex_lock(&fs->live_lock);
+	t = find_text(&fs->live[i], number);
+	if (t) {
+		t->lookups -= MIN(n, t->lookups);
+		drop_unknown(&fs->live[i]);
+	}
 	(void)pthread_mutex_unlock(&fs->live_lock);
 }
 
-void live_read(struct fs *fs, size_t i, fuse_req_t req, size_t size, off_t off)
+void live_read(struct fs *fs, size_t i, uint32_t number, fuse_req_t req, size_t size, off_t off)
 {
-	struct live *l = &fs->live[i];
-	size_t at;
+	const struct live_text *t;
 
 	(void)pthread_mutex_lock(&fs->live_lock);
-	at = MIN((size_t)MAX(off, 0), l->len);
-	(void)fuse_reply_buf(req, l->p + at, MIN(size, l->len - at));
+	t = find_text(&fs->live[i], number);
+	if (t)
+		req_reply_part(req, t->p, t->len, size, off);
+	else
+		(void)fuse_reply_err(req, ESTALE);
 	(void)pthread_mutex_unlock(&fs->live_lock);
+}
+
+void live_done(struct fs *fs)
+{
+	for (size_t i = 0; i < n_live_files; i++) {
+		for (struct live_text *t = fs->live[i].newest, *older; t; t = older) {
+			older = t->older;
+			free(t->p);
+			free(t);
+		}
+	}
 }

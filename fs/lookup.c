@@ -6,8 +6,16 @@
 
 /* -- lookup ---------------------------------------------------------------------------------- */
 
-void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, uint32_t row,
-               struct fuse_entry_param *e)
+static void forget(struct fs *fs, fuse_ino_t ino, uint64_t n)
+{
+	struct node_id id = node_id_unpack(ino);
+
+	if (id.kind == NODE_VIRTUAL && is_live_file(id.virt))
+		live_forget(fs, id.virt - V_LIVE, id.gen, n);
+	rows_forget(&fs->view.rows, id.row, n);
+}
+
+void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, struct fuse_entry_param *e)
 {
 	double now = req_timeout(fs, g);
 
@@ -18,26 +26,27 @@ void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, uint32_t row,
 	if (e->attr_timeout != 0)
 		e->attr_timeout = now;
 	if (fuse_reply_entry(req, e) < 0) /* interrupted: the kernel will not forget it */
-		rows_forget(&fs->view.rows, row, 1);
+		forget(fs, e->ino, 1);
 }
 
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
-              const struct snap_entry *e, uint32_t *row, struct fuse_entry_param *ret)
+              const struct snap_entry *e, struct fuse_entry_param *ret)
 {
 	uint64_t ino = ino_child(dir->ino, e->name, e->name_len);
 	struct snap_node n;
+	uint32_t row;
 	int r = snap_node_get(fs->s, e->kid, &n);
 
 	if (r < 0)
 		return r;
-	*row = rows_lookup(&fs->view.rows, parent, ino, e->kid, dir->fixed, &fs->view.now, g);
+	row = rows_lookup(&fs->view.rows, parent, ino, e->kid, dir->fixed, &fs->view.now, g);
 	attr_dir(ino, &n, &ret->attr);
 	snap_node_put(fs->s, &n);
-	if (*row == (uint32_t)ROW_RETRY)
+	if (row == (uint32_t)ROW_RETRY)
 		return -EAGAIN;
-	ret->ino = *row;
+	ret->ino = row;
 	ret->attr_timeout = TIMEOUT_FOREVER;
-	return *row ? 0 : -ENOMEM;
+	return row ? 0 : -ENOMEM;
 }
 
 int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir_ino,
@@ -56,9 +65,9 @@ int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir
 	return 0;
 }
 
-/* *row is whose count of lookups went up. -EAGAIN: the generation changed. */
+/* -EAGAIN: the generation changed. */
 static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, const char *shown,
-                       uint32_t *row, struct fuse_entry_param *ret)
+                       struct fuse_entry_param *ret)
 {
 	uint64_t root_ino = 0;
 	char name[256];
@@ -77,9 +86,8 @@ static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, cons
 	r = snap_node_find(&n, name, strlen(name), &e, NULL);
 	if (r == 0 || (r > 0 && !snap_entry_exists(&e)))
 		r = -ENOENT;
-	*row = parent;
 	if (r > 0 && e.type == SCAN_DIR && e.kid)
-		r = entry_dir(fs, g, parent, &dir, &e, row, ret);
+		r = entry_dir(fs, g, parent, &dir, &e, ret);
 	else if (r > 0)
 		r = entry_file(fs, g, parent, dir.ino, &e, &root_ino, ret);
 	snap_node_put(fs->s, &n);
@@ -134,23 +142,25 @@ static int lookup_usage(struct fs *fs, const struct gen *g, const struct node_id
 static int lookup_live(struct fs *fs, const struct gen *g, const char *name,
                        struct fuse_entry_param *ret)
 {
-	int i = live_find(name);
+	int i = live_find(name), r;
 	struct node_id id = { .kind = NODE_VIRTUAL, .row = ROW_TOP };
-	struct timespec mtime;
-	size_t size;
+	struct live_stat st;
 
 	if (i < 0)
 		return -ENOENT;
+	if (!rows_hold(&fs->view.rows, ROW_TOP, -1))
+		return -ESTALE;
+	r = live_lookup(fs, (size_t)i, &st);
+	if (r < 0) {
+		rows_forget(&fs->view.rows, ROW_TOP, 1);
+		return r;
+	}
 	id.virt = (uint8_t)(V_LIVE + i);
-	live_refresh(fs, (size_t)i, &size, &mtime);
-	attr_virtual(fs, &id, fs->view.top_ino, g, S_IFREG | live_mode((size_t)i), size,
-	             &ret->attr);
-	ret->attr.st_mtim = mtime;
+	id.gen = st.number;
+	attr_live(fs, &id, fs->view.top_ino, g, &st, &ret->attr);
 	ret->ino = node_id_pack(&id);
-	ret->entry_timeout =
-		TIMEOUT_FOREVER; /* its name never changes, its attributes always may */
-	ret->attr_timeout = 0;
-	return rows_hold(&fs->view.rows, ROW_TOP, -1) ? 0 : -ESTALE;
+	ret->entry_timeout = TIMEOUT_NEVER; /* the next lookup gives the next text */
+	return 0;
 }
 
 static void job_lookup(struct fs *fs, struct job *j)
@@ -165,7 +175,7 @@ static void job_lookup(struct fs *fs, struct job *j)
 	if (r < 0)
 		req_error(fs, j->req, r);
 	else
-		req_entry(fs, j->req, g, id.row, &e);
+		req_entry(fs, j->req, g, &e);
 	req_end(fs);
 	gen_put(&fs->view, g);
 }
@@ -198,7 +208,7 @@ static bool lookup_text(struct fs *fs, fuse_req_t req, const struct gen *g,
 
 /* True if the reply comes later, from a job. */
 static bool lookup_in_virtual(struct fs *fs, fuse_req_t req, struct gen *g,
-                              const struct node_id *parent, const char *name, uint32_t *row, int *r,
+                              const struct node_id *parent, const char *name, int *r,
                               struct fuse_entry_param *ret)
 {
 	switch (parent->virt) {
@@ -208,7 +218,7 @@ static bool lookup_in_virtual(struct fs *fs, fuse_req_t req, struct gen *g,
 	case V_GROWN:
 		return lookup_window(fs, req, name, r);
 	case V_AT:
-		*r = lookup_at(fs, g, parent->row, name, row, ret);
+		*r = lookup_at(fs, g, parent->row, name, ret);
 		return false;
 	case V_USAGE:
 		if (strcmp(name, "at") != 0 && strcmp(name, "growth") != 0)
@@ -224,7 +234,7 @@ static bool lookup_in_virtual(struct fs *fs, fuse_req_t req, struct gen *g,
 }
 
 static int lookup_in_dir(struct fs *fs, const struct gen *g, uint32_t parent, const char *name,
-                         uint32_t *row, struct fuse_entry_param *ret)
+                         struct fuse_entry_param *ret)
 {
 	if (strcmp(name, ".usage") == 0)
 		return lookup_virtual_dir(fs, g, parent, V_USAGE, ret);
@@ -232,7 +242,7 @@ static int lookup_in_dir(struct fs *fs, const struct gen *g, uint32_t parent, co
 		return lookup_virtual_dir(fs, g, parent, V_TELEMETRY, ret);
 	if (parent == ROW_TOP && strcmp(name, ".growth") == 0)
 		return lookup_virtual_dir(fs, g, parent, V_GROWN, ret);
-	return lookup_real(fs, g, parent, name, row, ret);
+	return lookup_real(fs, g, parent, name, ret);
 }
 
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -241,18 +251,16 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct node_id id = node_id_unpack(parent);
 	struct fuse_entry_param e;
 	bool parked = false;
-	uint32_t row;
 	struct gen *g;
 	int r;
 
 	do {
 		g = view_now(&fs->view);
 		e = (struct fuse_entry_param){ 0 };
-		row = id.row;
 		if (id.kind == NODE_DIR)
-			r = lookup_in_dir(fs, g, id.row, name, &row, &e);
+			r = lookup_in_dir(fs, g, id.row, name, &e);
 		else if (id.kind == NODE_VIRTUAL)
-			parked = lookup_in_virtual(fs, req, g, &id, name, &row, &r, &e);
+			parked = lookup_in_virtual(fs, req, g, &id, name, &r, &e);
 		else
 			r = -ENOTDIR;
 		if (r == -EAGAIN)
@@ -261,7 +269,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (!parked && r < 0)
 		req_error(fs, req, r);
 	else if (!parked)
-		req_entry(fs, req, g, row, &e);
+		req_entry(fs, req, g, &e);
 	req_end(fs);
 	gen_put(&fs->view, g);
 }
@@ -271,7 +279,7 @@ void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
 	struct fs *fs = req_fs(req);
 
 	atomic_fetch_add_explicit(&fs->count[C_FORGET], 1, memory_order_relaxed);
-	rows_forget(&fs->view.rows, node_id_unpack(ino).row, n);
+	forget(fs, ino, n);
 	fuse_reply_none(req);
 }
 
@@ -281,6 +289,6 @@ void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forg
 
 	atomic_fetch_add_explicit(&fs->count[C_FORGET], count, memory_order_relaxed);
 	for (size_t i = 0; i < count; i++)
-		rows_forget(&fs->view.rows, node_id_unpack(forgets[i].ino).row, forgets[i].nlookup);
+		forget(fs, forgets[i].ino, forgets[i].nlookup);
 	fuse_reply_none(req);
 }

@@ -388,8 +388,7 @@ static int fs_init(struct fs *fs, const struct fs_options *o)
 static void fs_done(struct fs *fs)
 {
 	texts_free(fs->texts);
-	for (size_t i = 0; i < ARRAY_SIZE(fs->live); i++)
-		free(fs->live[i].p);
+	live_done(fs);
 	(void)pthread_rwlock_destroy(&fs->requests);
 	(void)pthread_mutex_destroy(&fs->live_lock);
 	(void)pthread_mutex_destroy(&fs->stop_lock);

@@ -83,9 +83,9 @@ static void job_getattr(struct fs *fs, struct job *j)
 static int getattr_virtual(struct fs *fs, const struct gen *now, const struct node_id *id,
                            struct stat *ret, double *timeout_s)
 {
-	struct timespec mtime;
+	struct live_stat st;
 	struct row at;
-	size_t size;
+	int r;
 
 	if (!rows_get(&fs->view.rows, id->row, &at))
 		return -ESTALE;
@@ -95,13 +95,11 @@ static int getattr_virtual(struct fs *fs, const struct gen *now, const struct no
 			*timeout_s = 0;
 		return 0;
 	}
-	if (id->virt < V_LIVE || (size_t)(id->virt - V_LIVE) >= n_live_files)
-		return -ESTALE;
-	live_refresh(fs, (size_t)(id->virt - V_LIVE), &size, &mtime);
-	attr_virtual(fs, id, at.ino, now, S_IFREG | live_mode(id->virt - V_LIVE), size, ret);
-	ret->st_mtim = mtime;
+	r = is_live_file(id->virt) ? live_stat(fs, id->virt - V_LIVE, id->gen, &st) : -ESTALE;
+	if (r == 0)
+		attr_live(fs, id, at.ino, now, &st, ret);
 	*timeout_s = 0;
-	return 0;
+	return r;
 }
 
 /* True if the reply comes later. */
@@ -153,13 +151,6 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* -- reading --------------------------------------------------------------------------------- */
 
-static void reply_part(fuse_req_t req, const char *p, size_t len, size_t size, off_t off)
-{
-	size_t at = MIN((size_t)MAX(off, 0), len);
-
-	(void)fuse_reply_buf(req, p + at, MIN(size, len - at));
-}
-
 static void read_text(struct fs *fs, fuse_req_t req, const struct node_id *id, size_t size,
                       off_t off)
 {
@@ -171,13 +162,13 @@ static void read_text(struct fs *fs, fuse_req_t req, const struct node_id *id, s
 	if (g && usage_of(id->virt)->slow) {
 		r = req_text(fs, g, id, NULL, &c);
 		if (r == 0) {
-			reply_part(req, c->p, c->len, size, off);
+			req_reply_part(req, c->p, c->len, size, off);
 			texts_release(fs->texts, c);
 		}
 	} else if (g) {
 		r = req_render(fs, g, id, NULL, &t);
 		if (r == 0)
-			reply_part(req, t.p, t.len, size, off);
+			req_reply_part(req, t.p, t.len, size, off);
 		text_done(&t);
 	}
 	if (r < 0)
@@ -194,7 +185,7 @@ static void job_read(struct fs *fs, struct job *j)
 
 	jobs_end(j);
 	if (r == 0) {
-		reply_part(j->req, c->p, c->len, j->size, j->off);
+		req_reply_part(j->req, c->p, c->len, j->size, j->off);
 		texts_release(fs->texts, c);
 	} else {
 		req_error(fs, j->req, r);
@@ -210,8 +201,8 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	(void)fi;
 	if (id.kind != NODE_VIRTUAL)
 		(void)fuse_reply_err(req, EOPNOTSUPP);
-	else if (id.virt >= V_LIVE && (size_t)(id.virt - V_LIVE) < n_live_files)
-		live_read(fs, (size_t)(id.virt - V_LIVE), req, size, off);
+	else if (is_live_file(id.virt))
+		live_read(fs, id.virt - V_LIVE, id.gen, req, size, off);
 	else if (!is_usage_file(id.virt))
 		(void)fuse_reply_err(req, EISDIR);
 	else if (!req_text_ready(fs, &id))

@@ -93,7 +93,6 @@ static int put_real(struct listing *l, const struct snap_entry *e)
 {
 	struct fuse_entry_param p = { 0 };
 	char shown[260];
-	uint32_t row = l->row;
 	int r = 0;
 
 	name_to_shown(l->row == ROW_TOP, e->name, shown);
@@ -105,7 +104,7 @@ static int put_real(struct listing *l, const struct snap_entry *e)
 		                                    : ino_file(l->fs, l->g, l->row, l->dir.ino, e,
 		                                               &l->root_ino);
 	} else if (e->type == SCAN_DIR && e->kid) {
-		r = entry_dir(l->fs, l->g, l->row, &l->dir, e, &row, &p);
+		r = entry_dir(l->fs, l->g, l->row, &l->dir, e, &p);
 	} else {
 		r = entry_file(l->fs, l->g, l->row, l->dir.ino, e, &l->root_ino, &p);
 	}

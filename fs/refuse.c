@@ -10,7 +10,7 @@ static bool is_rescan(fuse_ino_t ino)
 {
 	struct node_id id = node_id_unpack(ino);
 
-	return id.kind == NODE_VIRTUAL && id.virt >= V_LIVE && id.virt < V_LIVE + n_live_files &&
+	return id.kind == NODE_VIRTUAL && is_live_file(id.virt) &&
 	       live_mode(id.virt - V_LIVE) & 0222;
 }
 

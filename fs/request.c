@@ -6,7 +6,8 @@
  *
  *     directory    00 | row                                  the same through all snapshots
  *     file         1 | generation (9) | row (28) | entry (26)
- *     virtual      01 | kind (8) | generation (26) | row (28)  a file's text belongs to one generation
+ *     virtual      01 | kind (8) | generation (26) | row (28)  a file's text belongs to one generation;
+ *                                                             in .telemetry: number of the text
  */
 #include "fs/request.h"
 
@@ -75,6 +76,13 @@ static int to_errno(struct fs *fs, int r)
 void req_error(struct fs *fs, fuse_req_t req, int r)
 {
 	(void)fuse_reply_err(req, to_errno(fs, r));
+}
+
+void req_reply_part(fuse_req_t req, const char *p, size_t len, size_t size, off_t off)
+{
+	size_t at = MIN((size_t)MAX(off, 0), len);
+
+	(void)fuse_reply_buf(req, p + at, MIN(size, len - at));
 }
 
 /* What was read from a generation may be cached only while that generation is shown. */
@@ -155,6 +163,13 @@ void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, con
 		ret->st_mtim.tv_nsec = g->number % 1000000000;
 }
 
+void attr_live(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
+               const struct live_stat *st, struct stat *ret)
+{
+	attr_virtual(fs, id, dir_ino, g, S_IFREG | live_mode(id->virt - V_LIVE), st->size, ret);
+	ret->st_mtim = st->mtime;
+}
+
 /* Names of one inode have one number; it belongs to the root, not to the path. */
 uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, uint64_t dir_ino,
                   const struct snap_entry *e, uint64_t *root_ino)
@@ -180,6 +195,11 @@ const struct usage_file *usage_of(uint8_t virt)
 bool is_usage_file(uint8_t virt)
 {
 	return (size_t)(virt & ~V_TWIN) < n_usage_files;
+}
+
+bool is_live_file(uint8_t virt)
+{
+	return virt >= V_LIVE && (size_t)(virt - V_LIVE) < n_live_files;
 }
 
 /* The absolute path of the source, terminated. */

@@ -31,9 +31,10 @@ struct fs *req_fs(fuse_req_t req);
 void req_error(struct fs *fs, fuse_req_t req, int r);
 /* How long the kernel may keep what was read from g: not at all if g is no longer shown. */
 double req_timeout(struct fs *fs, const struct gen *g);
-/* Reply with an entry whose lookup is counted in row. */
-void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, uint32_t row,
-               struct fuse_entry_param *e);
+/* Reply with an entry whose lookup is counted. */
+void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, struct fuse_entry_param *e);
+/* Reply with what lies at off, size bytes at most. */
+void req_reply_part(fuse_req_t req, const char *p, size_t len, size_t size, off_t off);
 /* Leave the request to a job: run() answers it. */
 void req_park(struct fs *fs, fuse_req_t req, fuse_ino_t ino, void (*run)(struct fs *, struct job *),
               size_t size, off_t off);
@@ -42,6 +43,7 @@ struct gen *req_gen(struct fs *fs, const struct node_id *id);
 
 bool is_virtual_dir(uint8_t virt);
 bool is_usage_file(uint8_t virt);
+bool is_live_file(uint8_t virt);
 const struct usage_file *usage_of(uint8_t virt);
 bool usage_is_offered(const struct row *dir, uint8_t virt);
 mode_t attr_mode(uint8_t type);
@@ -49,6 +51,8 @@ void attr_dir(uint64_t ino, const struct snap_node *n, struct stat *ret);
 void attr_file(uint64_t ino, const struct snap_entry *e, struct stat *ret);
 void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
                   mode_t mode, size_t size, struct stat *ret);
+void attr_live(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
+               const struct live_stat *st, struct stat *ret);
 /* *root_ino is found once and may be kept for further entries of the directory; begin with 0. */
 uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, uint64_t dir_ino,
                   const struct snap_entry *e, uint64_t *root_ino);
@@ -68,12 +72,12 @@ bool req_text_ready(struct fs *fs, const struct node_id *id);
 
 /* Entries with one more lookup counted. */
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
-              const struct snap_entry *e, uint32_t *row, struct fuse_entry_param *ret);
+              const struct snap_entry *e, struct fuse_entry_param *ret);
 int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir_ino,
                const struct snap_entry *e, uint64_t *root_ino, struct fuse_entry_param *ret);
 int lookup_virtual_dir(struct fs *fs, const struct gen *g, uint32_t row, uint8_t virt,
                        struct fuse_entry_param *ret);
-int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name, uint32_t *row,
+int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name,
               struct fuse_entry_param *ret);
 /* True if the reply comes later, from a job; else *r says why not. */
 bool lookup_window(struct fs *fs, fuse_req_t req, const char *name, int *r);

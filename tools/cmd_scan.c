@@ -143,7 +143,8 @@ static void print_summary(const struct snap_info *i)
 	(void)printf("  storage %s: %s\n  %s\n", i->stats.storage, i->stats.storage_evidence,
 	             i->stats.readers_log);
 	if (i->id)
-		(void)printf("  snapshot %" PRId64 ": %" PRIu64 " directories written, index %s\n",
+		(void)printf("  snapshot %" PRId64 ": %" PRIu64
+		             " directories were new to the index, now %s\n",
 		             i->id, i->nodes_written, tool_human(i->index_bytes, index));
 }
 

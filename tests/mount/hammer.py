@@ -97,10 +97,8 @@ def reader(number, paths, out_path, stop_path, parent):
 
 
 def resident():
-    fd = os.open(MOUNT + "/.telemetry/mount", os.O_RDONLY)
-    text = os.read(fd, 65536).decode()  # at once: it may be renewed between two reads
-    os.close(fd)
-    return int(dict(line.split(" ") for line in text.splitlines())["resident_kb"])
+    with open(MOUNT + "/.telemetry/mount") as f:
+        return int(dict(line.split(" ") for line in f.read().splitlines())["resident_kb"])
 
 
 def end_children(children):

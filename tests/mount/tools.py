@@ -197,9 +197,9 @@ def main():
                 got = read(path)
             except (subprocess.SubprocessError, ValueError, OSError) as e:
                 got = repr(e).encode()
-            if changing and ("seek" in name or name in ("cmp", "diff", "sort", "sha256sum", "dd skip=1") or
+            if changing and (name in ("cmp", "diff", "sort", "sha256sum", "dd skip=1") or
                              "wc" in name or "git" in name):
-                continue  # these read twice
+                continue  # these open it twice
             fine = is_whole(path, got) if changing else got == reference
             if fine and not changing and os.stat(path).st_size != len(got):
                 fine = False
