@@ -206,7 +206,8 @@ static int renew(struct fs *fs, struct live *l, size_t i)
 	struct text text = { 0 };
 
 	live_files[i].render(fs, &text);
-	if (!text.failed && old && old->len == text.len && memcmp(old->p, text.p, text.len) == 0) {
+	if (!text.failed && old && old->len == text.len &&
+	    (text.len == 0 || memcmp(old->p, text.p, text.len) == 0)) {
 		text_done(&text);
 		return 0;
 	}
