@@ -4,7 +4,6 @@
 #include "tests/snaps.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -113,12 +112,6 @@ static void a_killed_scan_leaves_the_index_whole(void **state)
 	assert_true(before > 1);
 }
 
-static bool may_mount(void)
-{
-	return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
-	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
-}
-
 static int unmount_and_tear_down(void **state)
 {
 	struct fixture *f = *state;
@@ -135,7 +128,7 @@ static void a_full_disk_keeps_the_earlier_snapshots(void **state)
 	struct snap_info info;
 	int full = 0;
 
-	if (!may_mount())
+	if (!tree_private_mounts())
 		skip();
 	tree_build(&f->place, ROWS(IS_DIR("full")));
 	(void)snaps_path(f, "full", path);

@@ -8,7 +8,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -84,6 +86,7 @@ static void clean_up_later(int wait_fd)
 		(void)dup2(open("/dev/null", O_RDWR), fd);
 	while (read(wait_fd, &none, 1) < 0 && errno == EINTR)
 		;
+	(void)umount2(base_path, MNT_DETACH); /* see tree_private_mounts() */
 	remove_below(open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	(void)rmdir(base_path);
 	_exit(0);
@@ -119,6 +122,28 @@ static void make_base(void)
 		clean_up_later(ends[0]);
 	}
 	base_close(ends[0]); /* the other one stays open to the end */
+}
+
+/* In a chroot, "/" need not be a mount point; then the folder becomes one. */
+static bool make_private(void)
+{
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
+		return true;
+	return errno == EINVAL && mount(base_path, base_path, NULL, MS_BIND, NULL) == 0 &&
+	       mount(NULL, base_path, NULL, MS_PRIVATE, NULL) == 0;
+}
+
+bool tree_private_mounts(void)
+{
+	if (base_fd < 0)
+		make_base();
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || !make_private())
+		return false;
+	base_close(base_fd); /* what it led to does not see the new mounts */
+	base_fd = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (base_fd < 0)
+		err(99, "cannot open the directory for tests");
+	return true;
 }
 
 void tree_new(struct tree *ret)

@@ -9,6 +9,7 @@
 #ifndef TESTS_TREE_H
 #define TESTS_TREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -89,6 +90,9 @@ void tree_remove(struct tree *t);
 
 /** Writes a file of size bytes at path below the tree, replacing what is there. */
 void tree_write(const struct tree *t, const char *path, size_t size);
+
+/** From here on, what this program mounts in its trees is for itself alone. False where it may not mount. */
+bool tree_private_mounts(void);
 
 /** The next number of a fixed sequence. */
 uint64_t tree_draw(uint64_t *state);

@@ -172,7 +172,7 @@ index_of_another_owner()
 
 unreadable_index()
 {
-	refused 3 'Permission denied' setpriv --reuid=65534 --regid=65534 --clear-groups "$DT" list --index "$index"
+	refused 3 'Permission denied' "${nobody[@]}" "$DT" list --index "$index"
 }
 
 in_the_background()

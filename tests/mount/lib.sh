@@ -35,6 +35,9 @@ loops=()
 python=/usr/bin/python3
 [ -x $python ] || python=python3
 
+# Before a command: as nobody, who cannot read a checkout below /root, nor what a sanitizer is to leave out there
+nobody=(env TSAN_OPTIONS= setpriv --reuid=65534 --regid=65534 --clear-groups)
+
 say()
 {
 	printf '# %s\n' "$*"

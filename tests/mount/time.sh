@@ -222,7 +222,7 @@ only_by_the_owner()
 {
 	equal "$(stat -c '%a %u' "$mnt/.telemetry/rescan")" "200 $(id -u)" || return
 	[ "$(id -u)" = 0 ] || return 0
-	! setpriv --reuid 65534 --regid 65534 --clear-groups sh -c "echo >'$mnt/.telemetry/rescan'" 2>/dev/null
+	! "${nobody[@]}" sh -c "echo >'$mnt/.telemetry/rescan'" 2>/dev/null
 }
 
 progress_is_running()
