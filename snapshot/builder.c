@@ -36,10 +36,11 @@ static int insert_pack(struct snap_writer *w, const struct pack_row *row)
 {
 	int r = -EIO;
 
-	/* Where another worker's failure has rolled all back, nothing is to be begun. */
+	/* Where another worker's failure has rolled all back, nothing is to be begun: that failure counts. */
 	(void)pthread_mutex_lock(&w->s->lock);
 	if (!sqlite3_get_autocommit(w->s->db))
 		r = pack_row_write(w->insert, row);
+	r = writer_note_error(w, r);
 	(void)pthread_mutex_unlock(&w->s->lock);
 	return r;
 }

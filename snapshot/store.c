@@ -40,8 +40,8 @@ int snap_errno(int sqlite_rc)
 		return -EROFS;
 	case SQLITE_TOOBIG:
 		return -EFBIG;
-	case SQLITE_IOERR:
-		return -EIO;
+	case SQLITE_IOERR: /* a full disk shows in any call, and the one that failed set errno last */
+		return errno == ENOSPC || errno == EDQUOT ? -ENOSPC : -EIO;
 	default: /* CORRUPT, and a schema or value that we did not write */
 		return -EUCLEAN;
 	}

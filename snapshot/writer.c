@@ -161,7 +161,7 @@ static int keep_listing(struct builder *b, struct state *st)
 	return 0;
 }
 
-static int note_error(struct snap_writer *w, int r)
+int writer_note_error(struct snap_writer *w, int r)
 {
 	int none = 0;
 
@@ -236,7 +236,7 @@ static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir
 	if (is_trusted(w, &n, &dir->meta))
 		r = add_known(l, &n);
 	snap_node_put(w->s, &n);
-	return note_error(w, r);
+	return writer_note_error(w, r);
 }
 
 static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
@@ -253,7 +253,7 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 		r = keep_listing(b, st);
 	if (r < 0) {
 		state_free(w, b, st);
-		return note_error(w, r);
+		return writer_note_error(w, r);
 	}
 	st->meta = dir->meta;
 	*ret = st;
@@ -397,7 +397,7 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	ret->word[T_FLAGS] = (n.world_listable ? T_LISTABLE : 0) | (n.single_owner ? T_OWNER : 0) |
 	                     (uint64_t)st->meta.uid << 32;
 	state_free(w, b, st);
-	return note_error(w, r);
+	return writer_note_error(w, r);
 }
 
 static void sink_drop(void *ctx, void *state)
