@@ -91,8 +91,6 @@ struct scan_dirinfo {
 	struct scan_meta meta;
 	uint8_t problem; /* SCAN_ERROR, SCAN_CACHE: the listing is empty or cut; else SCAN_OK */
 	int error;
-	size_t n_entries; /* listed, including those with a problem */
-	size_t n_kids;
 };
 
 /* Hands out the entries of one directory in bytewise order of their names. */

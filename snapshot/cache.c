@@ -4,6 +4,7 @@
  *
  *     snap_node_get: ref -> pack (cached, or read and verified) -> pinned -> head, listing parsed
  *     snap_head_get: the same with the heads alone; the lists of the pack come when they are wanted
+ *     snap_keyed_head_get: with heads and fingerprints; the lists are verified, but not unpacked
  *
  * All of it happens under the handle's lock but for unpacking, parsing, the index of a large directory.
  */
@@ -98,11 +99,11 @@ static int row_copy(struct pack_row *row, struct bytes *copy)
 		return -ENOMEM;
 	p = copy->p;
 	row->head = memcpy(p, row->head, row->head_len);
-	if (row->list) {
-		p += row->head_len;
+	p += row->head_len;
+	if (row->fps)
 		row->fps = memcpy(p, row->fps, row->fps_len);
+	if (row->list)
 		row->list = memcpy(p + row->fps_len, row->list, row->list_len);
-	}
 	return 0;
 }
 
@@ -171,21 +172,33 @@ static int head_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struc
 	return r;
 }
 
-/* The rest of a pack whose heads are there. *ret is to be freed, also after an error. */
+static bool lists_are_whole(const struct snap *s, const struct pack_row *row)
+{
+	return pack_sum(s->secret, row->id, row->fps, row->fps_len, row->list, row->list_len) ==
+	       row->list_sum;
+}
+
+/*
+ * The rest of a pack whose heads are there; of a row without its list, the fingerprints. *ret is to be freed,
+ * also after an error.
+ */
 static int lists_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
                       const struct snap_pack *p, struct pack_lists *ret)
 {
 	const uint8_t *heads = p->head + p->at[0], *at;
 	uint64_t n;
 
-	if (row->fps_len != p->n * FP_STORED || pack_sum(s->secret, row->id, row->fps, row->fps_len,
-	                                                 row->list, row->list_len) != row->list_sum)
+	if (row->fps_len != p->n * FP_STORED || (row->list && !lists_are_whole(s, row)))
 		return -EUCLEAN;
-	ret->at = calloc(p->n + 1, sizeof(*ret->at));
 	ret->fps = malloc(MAX(row->fps_len, 1));
-	if (!ret->at || !ret->fps)
+	if (!ret->fps)
 		return -ENOMEM;
 	memcpy(ret->fps, row->fps, row->fps_len);
+	if (!row->list)
+		return 0;
+	ret->at = calloc(p->n + 1, sizeof(*ret->at));
+	if (!ret->at)
+		return -ENOMEM;
 	at = varint_get(p->head, heads, &n);
 	if (!sum_lengths(at, heads, p->n, LISTS, ret->at))
 		return -EUCLEAN;
@@ -193,15 +206,21 @@ static int lists_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const stru
 	                   &ret->list);
 }
 
-/* Call with the lock held, or alone. */
+/* What p has not got yet; the rest stays in l. Call with the lock held, or alone. Returns bytes added. */
 static size_t lists_attach(struct snap_pack *p, struct pack_lists *l)
 {
-	size_t bytes = p->n * (sizeof(*l->at) + FP_STORED) + l->at[p->n];
+	size_t before = p->bytes;
 
-	p->lists = *l;
-	*l = (struct pack_lists){ 0 };
-	p->bytes += bytes;
-	return bytes;
+	if (!p->lists.fps && l->fps) {
+		p->lists.fps = TAKE(l->fps);
+		p->bytes += p->n * FP_STORED;
+	}
+	if (!p->lists.list && l->list) {
+		p->lists.at = TAKE(l->at);
+		p->lists.list = TAKE(l->list);
+		p->bytes += p->n * sizeof(*p->lists.at) + p->lists.at[p->n];
+	}
+	return p->bytes - before;
 }
 
 static int heads_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
@@ -218,15 +237,15 @@ static int heads_new(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struc
 }
 
 /*
- * Unpack a row: its heads into *made unless p has them, its lists if it has any. What was made of either
- * is the caller's, also after an error.
+ * Unpack a row: its heads into *made unless p has them, fingerprints and lists if it has any. What was made
+ * of either is the caller's, also after an error.
  */
 static int row_unpack(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
                       const struct snap_pack *p, struct snap_pack **made, struct pack_lists *lists)
 {
 	int r = p ? 0 : heads_new(s, zstd, row, made);
 
-	if (r == 0 && row->list)
+	if (r == 0 && row->fps)
 		r = lists_fill(s, zstd, row, p ? p : *made, lists);
 	return r;
 }
@@ -263,7 +282,7 @@ int pack_decode(struct snap *s, const struct pack_row *row, struct snap_pack **r
 		return -ENOMEM;
 	r = row_unpack(s, u->zstd, row, NULL, &p, &lists);
 	unpacker_put(s->cache, u);
-	if (r == 0 && lists.list)
+	if (r == 0)
 		(void)lists_attach(p, &lists);
 	lists_free(&lists);
 	if (r < 0)
@@ -356,13 +375,30 @@ static void cache_add(struct pack_cache *c, struct snap_pack *p)
 	c->bytes += p->bytes;
 }
 
-static int read_row(struct snap *s, uint64_t id, bool lists, struct pack_row *row,
+enum want {
+	WANT_HEADS,
+	WANT_FPS,
+	WANT_LISTS
+};
+
+static bool has(const struct snap_pack *p, enum want want)
+{
+	return p && (want == WANT_HEADS || (want == WANT_FPS ? p->lists.fps : p->lists.list));
+}
+
+static int read_row(struct snap *s, uint64_t id, enum want want, struct pack_row *row,
                     struct bytes *copy)
 {
+	bool lists = want != WANT_HEADS;
 	int r = store_begin_read(s);
 
 	if (r == 0)
 		r = pack_row_find(s, id, lists, row);
+	if (r == 0 && want == WANT_FPS) {
+		r = lists_are_whole(s, row) ? 0 : -EUCLEAN;
+		row->list = NULL;
+		row->list_len = 0;
+	}
 	if (r == 0)
 		r = row_copy(row, copy);
 	pack_row_done(s, lists);
@@ -401,23 +437,22 @@ static struct snap_pack *settle(struct snap *s, const struct pack_row *row, stru
 		p = made;
 		cache_add(s->cache, p);
 	}
-	if (lists->list && !p->lists.list)
-		s->cache->bytes += lists_attach(p, lists);
+	s->cache->bytes += lists_attach(p, lists);
 	return p;
 }
 
 /*
- * Load a pack, or its lists where p is one without. If p was pruned since, its heads go with older lists:
- * then all of it is loaded.
+ * Load a pack, or what is wanted of it where p is one without. If p was pruned since, its heads go with
+ * older lists: then all of it is loaded.
  */
-static int load(struct snap *s, uint64_t id, bool want_lists, struct snap_pack *p,
+static int load(struct snap *s, uint64_t id, enum want want, struct snap_pack *p,
                 struct snap_pack **ret)
 {
 	struct unpacker *u = unpacker_take(s->cache);
 	struct snap_pack *made = NULL;
 	struct pack_lists lists = { 0 };
 	struct pack_row row;
-	int r = u ? read_row(s, id, want_lists, &row, &u->copy) : -ENOMEM;
+	int r = u ? read_row(s, id, want, &row, &u->copy) : -ENOMEM;
 
 	if (r == 0 && p && p->sum != row.sum) {
 		cache_forget(s->cache, p);
@@ -472,8 +507,7 @@ bool pack_has(const struct snap_pack *p, size_t slot)
 	return slot < p->n && p->at[slot] != p->at[slot + 1];
 }
 
-/* With its lists if they are wanted. */
-static int pin(struct snap *s, uint64_t ref, bool lists, struct snap_pack **ret)
+static int pin(struct snap *s, uint64_t ref, enum want want, struct snap_pack **ret)
 {
 	struct pack_cache *c = s->cache;
 	uint64_t id = ref >> REF_SLOT_BITS;
@@ -483,13 +517,13 @@ static int pin(struct snap *s, uint64_t ref, bool lists, struct snap_pack **ret)
 
 	(void)pthread_mutex_lock(&s->lock);
 	p = cache_find(c, id);
-	grown = !p || (lists && !p->lists.list);
+	grown = !has(p, want);
 	if (p && c->newest != p) {
 		list_remove(c, p);
 		list_add(c, p);
 	}
 	if (grown)
-		r = id < VIRTUAL_FIRST ? load(s, id, lists, p, &p) : -ESTALE;
+		r = id < VIRTUAL_FIRST ? load(s, id, want, p, &p) : -ESTALE;
 	if (r == 0 && !pack_has(p, ref & (PACK_SLOTS_MAX - 1)))
 		r = -ESTALE;
 	if (r == 0) {
@@ -568,7 +602,7 @@ static int node_from(struct snap *s, struct snap_pack *p, uint64_t ref, bool lis
 static int get(struct snap *s, uint64_t ref, bool listing, struct snap_node *ret)
 {
 	struct snap_pack *p;
-	int r = pin(s, ref, listing, &p);
+	int r = pin(s, ref, listing ? WANT_LISTS : WANT_HEADS, &p);
 
 	return r < 0 ? r : node_from(s, p, ref, listing, ret);
 }
@@ -583,17 +617,27 @@ int snap_head_get(struct snap *s, uint64_t ref, struct snap_node *ret)
 	return get(s, ref, false, ret);
 }
 
-int snap_node_get_near(struct snap *s, const struct snap_node *held, uint64_t ref,
-                       struct snap_node *ret)
+static struct node_key key_of(const struct snap_pack *p, uint64_t ref)
+{
+	return node_key_at(p->lists.fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED);
+}
+
+int snap_keyed_head_get(struct snap *s, const struct snap_node *held, uint64_t ref,
+                        struct snap_node *ret, struct node_key *key)
 {
 	struct snap_pack *p = held->pack;
+	int r = 0;
 
-	if (!p || p->id != ref >> REF_SLOT_BITS || !held->listing)
-		return snap_node_get(s, ref, ret);
-	if (!pack_has(p, ref & (PACK_SLOTS_MAX - 1)))
-		return -ESTALE;
-	pin_add(p);
-	return node_from(s, p, ref, true, ret);
+	if (!p || p->id != ref >> REF_SLOT_BITS)
+		r = pin(s, ref, WANT_FPS, &p);
+	else if (pack_has(p, ref & (PACK_SLOTS_MAX - 1)))
+		pin_add(p);
+	else
+		r = -ESTALE;
+	if (r < 0)
+		return r;
+	*key = key_of(p, ref);
+	return node_from(s, p, ref, false, ret);
 }
 
 /* What is made up in memory may hold roots that its totals do not count. */
@@ -628,11 +672,11 @@ void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *
 int snap_node_key(struct snap *s, uint64_t ref, struct node_key *ret)
 {
 	struct snap_pack *p;
-	int r = pin(s, ref, true, &p);
+	int r = pin(s, ref, WANT_FPS, &p);
 
 	if (r < 0)
 		return r;
-	*ret = node_key_at(p->lists.fps + (ref & (PACK_SLOTS_MAX - 1)) * FP_STORED);
+	*ret = key_of(p, ref);
 	unpin(p);
 	return 0;
 }

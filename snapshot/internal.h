@@ -226,25 +226,31 @@ int catalog_latest(struct snap *s, int64_t root, uint64_t *ref, int64_t *time);
 /* -- cache.c -- */
 struct pack_cache *cache_new(void);
 void cache_free(struct pack_cache *c);
-/* As snap_node_get(); without the handle's lock if it lies in the pack of held, which is pinned or empty. */
-int snap_node_get_near(struct snap *s, const struct snap_node *held, uint64_t ref,
-                       struct snap_node *ret);
+/*
+ * As snap_head_get(), with the key; without the handle's lock if it lies in the pack of held, which is one
+ * that this gave, or empty.
+ */
+int snap_keyed_head_get(struct snap *s, const struct snap_node *held, uint64_t ref,
+                        struct snap_node *ret, struct node_key *key);
 /* The stored fingerprint of a node, with and without its check. */
 int snap_node_key(struct snap *s, uint64_t ref, struct node_key *ret);
 int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret);
 
-/* The larger part of a pack: often not needed, since heads say what there is below. */
+/*
+ * The larger part of a pack: often not needed, since heads say what there is below, and fingerprints whether
+ * it is the same.
+ */
 struct pack_lists {
-	uint8_t *list;
-	uint32_t *at; /* n + 1 */
 	uint8_t *fps; /* n * FP_STORED */
+	uint8_t *list;
+	uint32_t *at; /* n + 1; comes with list */
 };
 
 struct snap_pack {
 	uint64_t id, sum; /* as in its row: prune may write another one */
 	uint8_t *head;
 	uint32_t *at;              /* n + 1: the head of each slot */
-	struct pack_lists lists;   /* empty until wanted, then fixed: set under snap.lock */
+	struct pack_lists lists;   /* each empty until wanted, then fixed: set under snap.lock */
 	struct node_index **index; /* snap.lock; NULL as long as no directory is large */
 	size_t n, bytes;
 	_Atomic unsigned pins;           /* raised from 0, and found to be 0, under snap.lock */

@@ -2,10 +2,13 @@
 /*
  * writer - turns what a scan reports into nodes, packs and one snapshot, in one transaction.
  *
- *     listing(): encode the entries; beside the previous snapshot, drop them at once if unchanged
- *     node():    unchanged with all below? take the old ref; else fingerprint, stored already? else
- *                append to the worker's own pack -> when full: compress, insert
+ *     listing(): encode the entries, find the directory in the previous snapshot
+ *     node():    fingerprint; the same as there? take the old ref; else, stored already? else append to
+ *                the worker's own pack -> when full: compress, insert
  *     commit:    last packs, snapshot row, COMMIT (durable), fold the log back
+ *
+ * Of the previous snapshot, sums and fingerprints are read; its listings only where sub-directories came or
+ * went, to see which is which.
  *
  * Workers share the tables of known fingerprints and, a few times a second, the connection.
  */
@@ -26,16 +29,16 @@ enum token_flags {
 	T_OWNER = 2
 };
 
-struct state {            /* of a directory between its listing() and its node() */
-	uint8_t *listing; /* NULL if the previous listing is the same */
+struct state { /* of a directory between its listing() and its node() */
+	uint8_t *listing;
 	size_t listing_len;
-	uint64_t n_entries, names;
+	uint64_t n_entries, n_kids, names;
 	struct scan_meta meta;
 	bool single_owner; /* the entries right here are the directory's owner's */
-	bool same;         /* as previous */
 	bool has_previous;
-	struct snap_node previous; /* pinned */
-	uint64_t *previous_kids;   /* if same: refs by index */
+	struct snap_node previous; /* pinned; with its listing unless there are previous_kids */
+	struct node_key previous_key;
+	uint64_t *previous_kids; /* if it has the same sub-directories: refs by index */
 };
 
 /* A worker uses the last one again: mostly a directory is finished as soon as it was listed. */
@@ -79,6 +82,8 @@ static int encode(struct snap_writer *w, struct builder *b, const struct scan_di
 	st->single_owner = true;
 	while (r == 0 && scan_listing_next(l, &e)) {
 		r = listing_add(&enc, &e);
+		if (e.type == SCAN_DIR && !e.problem)
+			st->n_kids++;
 		if (e.type != SCAN_DIR && !e.problem && e.meta.uid != dir->meta.uid)
 			st->single_owner = false;
 	}
@@ -95,9 +100,9 @@ static uint64_t previous_ref(struct snap_writer *w, const struct scan_dirinfo *d
 
 	if (!parent)
 		return w->previous;
-	if (parent->same)
+	if (parent->previous_kids)
 		return dir->index < parent->previous.n_kids ? parent->previous_kids[dir->index] : 0;
-	if (!parent->has_previous ||
+	if (!parent->has_previous || !parent->previous.listing ||
 	    snap_node_find(&parent->previous, dir->name, dir->name_len, &e, NULL) <= 0)
 		return 0;
 	return e.kid;
@@ -109,8 +114,6 @@ static int decode_kids(struct state *st)
 	uint64_t last = st->previous.ref;
 	struct node_kid kid;
 
-	if (st->previous.n_kids == 0)
-		return 0;
 	st->previous_kids = calloc(st->previous.n_kids, sizeof(*st->previous_kids));
 	if (!st->previous_kids)
 		return -ENOMEM;
@@ -122,17 +125,16 @@ static int decode_kids(struct state *st)
 	return 0;
 }
 
-/* Find the directory in the previous snapshot and see whether its listing is still the same. */
-static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *dir,
-                            struct builder *b, struct state *st)
+/* Find the directory in the previous snapshot, and what its sub-directories will need of it. */
+static int find_previous(struct snap_writer *w, const struct scan_dirinfo *dir, struct builder *b,
+                         struct state *st)
 {
 	uint64_t ref = previous_ref(w, dir);
-	size_t old_len;
 	int r;
 
 	if (!ref)
 		return 0;
-	r = snap_node_get_near(w->s, &b->near, ref, &st->previous);
+	r = snap_keyed_head_get(w->s, &b->near, ref, &st->previous, &st->previous_key);
 	if (r < 0)
 		return r;
 	st->has_previous = true;
@@ -140,10 +142,12 @@ static int compare_previous(struct snap_writer *w, const struct scan_dirinfo *di
 		snap_node_put(w->s, &b->near);
 		snap_node_dup(w->s, &st->previous, &b->near);
 	}
-	old_len = (size_t)(st->previous.end - st->previous.listing);
-	st->same = old_len == b->scratch.len &&
-	           memcmp(st->previous.listing, b->scratch.p, old_len) == 0;
-	return st->same ? decode_kids(st) : 0;
+	if (st->previous.n_kids == 0 || st->n_kids == 0)
+		return 0;
+	if (st->previous.n_kids == st->n_kids && st->previous.names == st->names)
+		return decode_kids(st);
+	snap_node_put(w->s, &st->previous);
+	return snap_node_get(w->s, ref, &st->previous);
 }
 
 /* A large listing is handed over, a small one copied to what it needs. */
@@ -248,8 +252,8 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 	int r = st ? encode(w, b, dir, l, st) : -ENOMEM;
 
 	if (r == 0 && w->previous)
-		r = compare_previous(w, dir, b, st);
-	if (r == 0 && !st->same)
+		r = find_previous(w, dir, b, st);
+	if (r == 0)
 		r = keep_listing(b, st);
 	if (r < 0) {
 		state_free(w, b, st);
@@ -303,44 +307,16 @@ static int take_kids(struct builder *b, const struct scan_kid *kids, size_t n)
 {
 	int r = base_reserve(&b->kids, &b->kids_cap, n, sizeof(*b->kids));
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		b->kids[i] = (struct node_kid){ kids[i].problem ? 0 : kids[i].token.word[T_REF],
-			                        kids[i].problem, kids[i].error };
-	return r;
-}
-
-/* Unchanged kids come without a fingerprint: read it from where they are stored. */
-static int take_kid_fps(struct snap_writer *w, struct builder *b, const struct scan_kid *kids,
-                        size_t n)
-{
-	int r = base_reserve(&b->kid_fps, &b->fps_cap, n, sizeof(*b->kid_fps));
-
+	if (r == 0)
+		r = base_reserve(&b->kid_fps, &b->fps_cap, n, sizeof(*b->kid_fps));
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const uint64_t *word = kids[i].token.word;
 
-		if (word[T_FP0] | word[T_FP1] || kids[i].problem)
-			memcpy(b->kid_fps[i].b, &word[T_FP0], sizeof(b->kid_fps[i].b));
-		else
-			r = snap_node_fingerprint(w->s, word[T_REF], &b->kid_fps[i]);
+		b->kids[i] = (struct node_kid){ kids[i].problem ? 0 : word[T_REF], kids[i].problem,
+			                        kids[i].error };
+		memcpy(b->kid_fps[i].b, &word[T_FP0], sizeof(b->kid_fps[i].b));
 	}
 	return r;
-}
-
-static bool kids_unchanged(const struct builder *b, const struct state *st, size_t n)
-{
-	const uint8_t *p = st->previous.kids;
-	uint64_t last = st->previous.ref;
-	struct node_kid old;
-
-	if (n != st->previous.n_kids)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		if (!record_next_kid(&p, st->previous.kids_end, &last, &old))
-			return false;
-		if (kid_word(&old) != kid_word(&b->kids[i]))
-			return false;
-	}
-	return true;
 }
 
 static void set_attributes(struct snap_node *n, const struct state *st, const struct scan_kid *kids,
@@ -358,20 +334,22 @@ static void set_attributes(struct snap_node *n, const struct state *st, const st
 	}
 }
 
-static int write_node(struct snap_writer *w, struct builder *b, struct state *st,
-                      struct snap_node *n, const struct scan_kid *kids, struct node_key *key)
+/* n->ref: of the previous snapshot's node if that is the same, else of one that is or gets stored. */
+static int write_node(struct snap_writer *w, struct builder *b, const struct state *st,
+                      struct snap_node *n, struct node_key *key)
 {
-	const uint8_t *listing = st->same ? st->previous.listing : st->listing;
+	const struct node_key *old = &st->previous_key;
 	size_t len = st->listing_len;
-	int r = take_kid_fps(w, b, kids, n->n_kids);
+	int r = fingerprint_node(w->s->secret, &b->scratch, st->listing, len, b->kids, b->kid_fps,
+	                         n->n_kids, &n->totals, &key->fp);
 
-	if (r == 0)
-		r = fingerprint_node(w->s->secret, &b->scratch, listing, len, b->kids, b->kid_fps,
-		                     n->n_kids, &n->totals, &key->fp);
 	if (r < 0)
 		return r;
 	key->check = record_check(&n->totals, len, n->n_kids);
-	return store_node(w, b, n, key, listing, len);
+	if (!st->has_previous || memcmp(&key->fp, &old->fp, sizeof(key->fp)) != 0)
+		return store_node(w, b, n, key, st->listing, len);
+	n->ref = st->previous.ref;
+	return key->check == old->check ? 0 : -EUCLEAN;
 }
 
 static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
@@ -387,11 +365,8 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	int r = b ? take_kids(b, kids, n_kids) : -ENOMEM;
 
 	set_attributes(&n, st, kids, n_kids);
-	if (r == 0 && st->same && kids_unchanged(b, st, n_kids) &&
-	    memcmp(&st->previous.totals, totals, sizeof(*totals)) == 0)
-		n.ref = st->previous.ref;
-	else if (r == 0)
-		r = write_node(w, b, st, &n, kids, &key);
+	if (r == 0)
+		r = write_node(w, b, st, &n, &key);
 	ret->word[T_REF] = n.ref;
 	memcpy(&ret->word[T_FP0], key.fp.b, sizeof(key.fp.b));
 	ret->word[T_FLAGS] = (n.world_listable ? T_LISTABLE : 0) | (n.single_owner ? T_OWNER : 0) |
@@ -573,11 +548,7 @@ static int fill_info(struct snap_writer *w, const struct scan_report *report, st
 	i->options = TAKE(w->options);
 	i->options_len = w->options_len;
 	i->root = strdup(w->root);
-	if (!i->root)
-		return -ENOMEM;
-	return report->token.word[T_FP0] | report->token.word[T_FP1]
-	               ? 0
-	               : snap_node_fingerprint(w->s, ref, &i->fingerprint);
+	return i->root ? 0 : -ENOMEM;
 }
 
 static int commit_locked(struct snap_writer *w, struct snap_info *i)

@@ -392,6 +392,32 @@ static void an_appended_byte_is_seen_warm_and_missed_quick(void **state)
 	snap_info_done(&warm);
 }
 
+/* Where sub-directories come and go, the others are still found by name. */
+static void quick_knows_the_others_where_one_came_and_one_went(void **state)
+{
+	struct fixture *f = *state;
+	struct snap_info first, quick;
+
+	tree_build(&f->tree, ROWS(IS_DIR("a"), IS_DIR("b"), IS_FILE("b/1", 1), IS_FILE("b/2", 1),
+	                          IS_DIR("c"), IS_DIR("c/d"), IS_FILE("c/d/3", 1)));
+	set_old(&f->tree, "a");
+	set_old(&f->tree, "b");
+	set_old(&f->tree, "c/d");
+	set_old(&f->tree, "c");
+	take(f->index, f->tree.path, SNAP_COLD, &first);
+	assert_int_equal(unlinkat(f->tree.fd, "a", AT_REMOVEDIR), 0);
+	tree_build(&f->tree, ROWS(IS_DIR("bb")));
+	set_old(&f->tree, "bb");
+	append_bytes(&f->tree, "b/1", 1);
+	append_bytes(&f->tree, "c/d/3", 1);
+	take(f->index, f->tree.path, SNAP_QUICK, &quick);
+	assert_int_equal(quick.totals.apparent, first.totals.apparent);
+	assert_int_equal(quick.stats.statx + 3, first.stats.statx);
+	assert_int_equal(quick.nodes_written, 1); /* the top; bb is as a was */
+	snap_info_done(&first);
+	snap_info_done(&quick);
+}
+
 /* A directory changed within the clock's tick before the scan may change again in that tick. */
 static void quick_does_not_trust_what_was_just_written(void **state)
 {
@@ -724,6 +750,7 @@ int main(void)
 		TEST(a_warm_scan_after_a_quick_one_gives_what_a_cold_one_gives),
 		TEST(a_tree_that_goes_back_finds_its_old_nodes),
 		TEST(an_appended_byte_is_seen_warm_and_missed_quick),
+		TEST(quick_knows_the_others_where_one_came_and_one_went),
 		TEST(quick_does_not_trust_what_was_just_written),
 		TEST(an_unchanged_tree_writes_a_row_and_no_node),
 		TEST(what_prune_keeps_reads_as_before),
