@@ -13,9 +13,12 @@
  */
 #include "fs/internal.h"
 
+#include <malloc.h>
+
 enum {
 	POLL_MS = 250,
-	TRIES = 3
+	TRIES = 3,
+	MANY_REQUESTS = 10000
 };
 
 struct change {
@@ -417,13 +420,33 @@ static bool wait_a_while(struct fs *fs)
 	return !stop;
 }
 
+struct quiet {
+	uint64_t asked, given_back; /* requests up to the last look, and up to the last time */
+};
+
+/* When somebody has walked through a lot and is done, memory that is free again goes back to the system. */
+static void give_back(struct fs *fs, struct quiet *q)
+{
+	uint64_t asked = 0;
+
+	for (size_t i = 0; i < C_MAX; i++)
+		asked += atomic_load_explicit(&fs->count[i], memory_order_relaxed);
+	if (asked == q->asked && asked - q->given_back > MANY_REQUESTS) {
+		(void)malloc_trim(0);
+		q->given_back = asked;
+	}
+	q->asked = asked;
+}
+
 static void *follower_main(void *arg)
 {
 	struct fs *fs = arg;
 	uint64_t seen = 0, version;
+	struct quiet quiet = { 0 };
 	int r;
 
 	while (wait_a_while(fs)) {
+		give_back(fs, &quiet);
 		r = snap_data_version(fs->s, &version);
 		if (r == 0 && version == seen)
 			continue;

@@ -142,7 +142,8 @@ static struct record_dir *add_dir(struct record *r, const struct snap_node *n, c
 }
 
 struct task {
-	uint64_t ref;
+	uint64_t ref,
+		dirs; /* dirs: of its parent, more than its own unless somebody made a circle */
 	char *path;
 };
 
@@ -154,6 +155,10 @@ static int read_node(struct snap *s, struct record *r, struct task job, struct t
 	struct snap_iter it;
 	int rc = snap_node_get(s, job.ref, &node);
 
+	if (rc == 0 && node.totals.dirs >= job.dirs) {
+		snap_node_put(s, &node);
+		rc = -EUCLEAN;
+	}
 	if (rc < 0) {
 		free(job.path);
 		return rc;
@@ -161,7 +166,7 @@ static int read_node(struct snap *s, struct record *r, struct task job, struct t
 	(void)add_dir(r, &node, job.path);
 	snap_iter_init(&it, &node);
 	while ((rc = snap_iter_next(&it)) > 0) {
-		struct task next = { .ref = it.e.kid };
+		struct task next = { .ref = it.e.kid, .dirs = node.totals.dirs };
 		bool top = strcmp(job.path, ".") == 0;
 
 		if (!it.e.kid)
@@ -189,7 +194,7 @@ int snaps_read(struct snap *s, uint64_t ref, struct record *ret)
 	int r;
 
 	*ret = (struct record){ .lock = PTHREAD_MUTEX_INITIALIZER };
-	r = read_node(s, ret, (struct task){ ref, strdup(".") }, &todo, &n, &cap);
+	r = read_node(s, ret, (struct task){ ref, UINT64_MAX, strdup(".") }, &todo, &n, &cap);
 	while (r == 0 && n > 0) {
 		n--;
 		r = read_node(s, ret, todo[n], &todo, &n, &cap);
