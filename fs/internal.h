@@ -50,8 +50,8 @@ enum virtual_kind {
 struct node_id {
 	enum node_kind kind;
 	uint32_t row; /* of the directory it is in, or that it is */
-	uint32_t
-		gen; /* NODE_FILE: modulo GEN_FILE_MASK + 1; a telemetry file: number of its text */
+	/* NODE_FILE: modulo GEN_FILE_MASK + 1; a telemetry file: the number of its text */
+	uint32_t gen;
 	uint32_t entry; /* NODE_FILE: ordinal */
 	uint8_t virt;   /* NODE_VIRTUAL: enum virtual_kind or number of a usage file */
 };

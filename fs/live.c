@@ -244,7 +244,8 @@ int live_lookup(struct fs *fs, size_t i, struct live_stat *ret)
 		r = renew(fs, l, i);
 		l->made_ns = now;
 	}
-	if (r == 0) {
+	if (l->newest) { /* rather an old text than none */
+		r = 0;
 		l->newest->lookups++;
 		tell(l->newest, ret);
 	}

@@ -82,7 +82,7 @@ void req_reply_part(fuse_req_t req, const char *p, size_t len, size_t size, off_
 {
 	size_t at = MIN((size_t)MAX(off, 0), len);
 
-	(void)fuse_reply_buf(req, p + at, MIN(size, len - at));
+	(void)fuse_reply_buf(req, at < len ? p + at : NULL, MIN(size, len - at));
 }
 
 /* What was read from a generation may be cached only while that generation is shown. */
@@ -167,7 +167,7 @@ void attr_live(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const 
                const struct live_stat *st, struct stat *ret)
 {
 	attr_virtual(fs, id, dir_ino, g, S_IFREG | live_mode(id->virt - V_LIVE), st->size, ret);
-	ret->st_mtim = st->mtime;
+	ret->st_mtim = ret->st_ctim = ret->st_atim = st->mtime;
 }
 
 /* Names of one inode have one number; it belongs to the root, not to the path. */

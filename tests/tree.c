@@ -20,7 +20,7 @@ enum {
 	RANDOM_FILES_MAX = 4096
 };
 
-/* The folder of this process: made by the first tree_new(). */
+/* The folder of this process: made when first needed. */
 static char base_path[64];
 static int base_fd = -1;
 

@@ -144,7 +144,7 @@ static void print_summary(const struct snap_info *i)
 	             i->stats.readers_log);
 	if (i->id)
 		(void)printf("  snapshot %" PRId64 ": %" PRIu64
-		             " directories were new to the index, now %s\n",
+		             " directories were new to the index, which takes %s\n",
 		             i->id, i->nodes_written, tool_human(i->index_bytes, index));
 }
 
