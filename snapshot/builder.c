@@ -34,13 +34,13 @@ void builder_free(struct snap_writer *w, struct builder *b)
 /* Compressed before the lock is taken. */
 static int insert_pack(struct snap_writer *w, const struct pack_row *row)
 {
-	int r = -EIO;
+	int r;
 
-	/* Where another worker's failure has rolled all back, nothing is to be begun: that failure counts. */
+	/* Where another worker's failure has rolled all back, nothing is to be begun. */
 	(void)pthread_mutex_lock(&w->s->lock);
-	if (!sqlite3_get_autocommit(w->s->db))
-		r = pack_row_write(w->insert, row);
-	r = writer_note_error(w, r);
+	r = store_in_write(w->s, 0);
+	if (r == 0)
+		r = store_in_write(w->s, pack_row_write(w->insert, row));
 	(void)pthread_mutex_unlock(&w->s->lock);
 	return r;
 }
@@ -60,30 +60,38 @@ int builder_flush(struct snap_writer *w, struct builder *b)
 	return r;
 }
 
-static int load_stored(struct snap_writer *w, struct known *k)
+/* Nothing is taken from a row that is damaged, so that what is stored now is whole. */
+static int add_row(struct snap_writer *w, struct known *k, sqlite3_stmt *st)
 {
 	static const uint8_t empty[FP_STORED];
+	struct pack_row row;
+	int r = 0;
+
+	if (pack_row_read(st, true, &row) < 0 || !pack_row_is_whole(w->s, &row))
+		return 0;
+	for (size_t i = 0; r == 0 && i < row.fps_len / FP_STORED; i++) {
+		const uint8_t *p = row.fps + i * FP_STORED;
+		struct node_key key = node_key_at(p);
+
+		if (memcmp(p, empty, sizeof(empty)) != 0) /* else a slot that prune emptied */
+			r = known_add(k, &key, row.id << REF_SLOT_BITS | i);
+	}
+	return r;
+}
+
+static int load_stored(struct snap_writer *w, struct known *k)
+{
 	sqlite3_stmt *st;
 	int rc, r = 0;
 
 	(void)pthread_mutex_lock(&w->s->lock);
-	rc = sqlite3_prepare_v2(w->s->db, "SELECT id, fps FROM pack", -1, &st, NULL);
-	while (r == 0 && snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		uint64_t id = (uint64_t)sqlite3_column_int64(st, 0);
-		const uint8_t *p = sqlite3_column_blob(st, 1);
-		size_t n = (size_t)sqlite3_column_bytes(st, 1) / FP_STORED;
-
-		for (size_t i = 0; r == 0 && i < n; i++, p += FP_STORED) {
-			struct node_key key = node_key_at(p);
-
-			if (memcmp(p, empty, sizeof(empty)) == 0) /* a slot that prune emptied */
-				continue;
-			r = known_add(k, &key, id << REF_SLOT_BITS | i);
-		}
-	}
+	rc = sqlite3_prepare_v2(w->s->db, "SELECT " PACK_COLUMNS " FROM pack", -1, &st, NULL);
+	while (r == 0 && snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW)
+		r = add_row(w, k, st);
 	(void)sqlite3_finalize(st);
+	r = store_in_write(w->s, r ? r : snap_errno(rc));
 	(void)pthread_mutex_unlock(&w->s->lock);
-	return r ? r : snap_errno(rc);
+	return r;
 }
 
 int builder_stored(struct snap_writer *w, struct known **ret)

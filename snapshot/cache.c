@@ -155,6 +155,11 @@ static int find_heads(struct snap_pack *p, size_t size)
 	return 0;
 }
 
+static bool heads_are_whole(const struct snap *s, const struct pack_row *row)
+{
+	return pack_sum(s->secret, row->id, NULL, 0, row->head, row->head_len) == row->sum;
+}
+
 static int head_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
                      struct snap_pack *p)
 {
@@ -163,7 +168,7 @@ static int head_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struc
 
 	p->id = row->id;
 	p->sum = row->sum;
-	if (pack_sum(s->secret, row->id, NULL, 0, row->head, row->head_len) != row->sum)
+	if (!heads_are_whole(s, row))
 		return -EUCLEAN;
 	r = pack_unpack(zstd, row->codec, row->head, row->head_len, size, &p->head);
 	if (r == 0)
@@ -204,6 +209,11 @@ static int lists_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const stru
 		return -EUCLEAN;
 	return pack_unpack(zstd, row->list_codec, row->list, row->list_len, ret->at[p->n],
 	                   &ret->list);
+}
+
+bool pack_row_is_whole(const struct snap *s, const struct pack_row *row)
+{
+	return heads_are_whole(s, row) && lists_are_whole(s, row);
 }
 
 /* What p has not got yet; the rest stays in l. Call with the lock held, or alone. Returns bytes added. */
@@ -402,7 +412,7 @@ static int read_row(struct snap *s, uint64_t id, enum want want, struct pack_row
 	if (r == 0)
 		r = row_copy(row, copy);
 	pack_row_done(s, lists);
-	return r;
+	return store_in_write(s, r);
 }
 
 /* Give the lock up while unpacking. */

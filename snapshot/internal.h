@@ -196,6 +196,7 @@ struct snap {
 	sqlite3_stmt *get_pack, *get_head, *get_version;
 	bool in_read; /* a transaction is open */
 	bool writing; /* ... and a snap_writer owns it */
+	int lost;     /* why SQLite rolled that back, 0 if it did not */
 	struct pack_cache *cache;
 };
 
@@ -212,6 +213,11 @@ int store_begin_write(struct snap *s);
 void store_fold_log(struct snap *s);
 /* Roll back unless it was committed. */
 void store_end_write(struct snap *s);
+/*
+ * After a statement of a transaction that several threads work in, with the lock held: remembers the error
+ * that made SQLite roll it back, and gives that in place of any that follows from it. Returns r otherwise.
+ */
+int store_in_write(struct snap *s, int r);
 
 /* -- migrate.c -- */
 /* Bring an index of an older format up to date, in one transaction. */
@@ -262,6 +268,8 @@ uint64_t cache_virtual_id(struct snap *s);
 void cache_add_virtual(struct snap *s, struct snap_pack *p);
 /* Is there a node in this slot, or did prune empty it? */
 bool pack_has(const struct snap_pack *p, size_t slot);
+/* Are both sums of a row with its lists right? */
+bool pack_row_is_whole(const struct snap *s, const struct pack_row *row);
 /* Verify and decode a row, with its lists if it has them. Call with the lock held, or alone. */
 int pack_decode(struct snap *s, const struct pack_row *row, struct snap_pack **ret);
 void pack_free(struct snap_pack *p);

@@ -26,7 +26,7 @@ enum snap_flags {
 };
 
 enum snap_mode {
-	SNAP_COLD,  /* every directory encoded and compared by fingerprint */
+	SNAP_COLD,  /* the previous snapshot is not looked at */
 	SNAP_WARM,  /* walked beside the previous snapshot of the root */
 	SNAP_QUICK, /* trusts directory times; approximate */
 };

@@ -239,6 +239,30 @@ static int set_up(sqlite3 *db, unsigned flags)
 	                      "PRAGMA journal_size_limit=4194304; PRAGMA foreign_keys=ON;");
 }
 
+/*
+ * SQLite says that it cannot open something, and the index itself may be written: then what lies beside it
+ * cannot be made, for reasons that SQLite keeps to itself.
+ */
+static int why_no_log(const char *path, int r)
+{
+	static const char *const suffixes[] = { "-wal", "-shm" };
+
+	if (access(path, R_OK | W_OK) < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		AUTO(base_free) char *name = NULL;
+		int fd;
+
+		if (asprintf(&name, "%s%s", path, suffixes[i]) < 0)
+			return -ENOMEM;
+		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0 && errno != EEXIST)
+			return -errno;
+		base_close(fd);
+	}
+	return r;
+}
+
 static int store_connect(const char *path, unsigned flags, sqlite3 **ret)
 {
 	int r = flags & SNAP_WRITE ? create_file(path) : 0;
@@ -332,9 +356,11 @@ static int sync_file(sqlite3 *db)
 static int create_index(sqlite3 *db)
 {
 	bool empty;
-	int r = store_exec(
-		db, "PRAGMA synchronous=OFF; PRAGMA page_size=4096;"
-		    "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;");
+	int full,
+		r = store_exec(
+			db,
+			"PRAGMA synchronous=OFF; PRAGMA page_size=4096;"
+			"PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;");
 
 	if (r == 0)
 		r = is_empty(db, &empty); /* another process may have been faster */
@@ -344,9 +370,10 @@ static int create_index(sqlite3 *db)
 		r = store_exec(db, "COMMIT");
 	if (r < 0 && !sqlite3_get_autocommit(db))
 		(void)store_exec(db, "ROLLBACK");
-	if (store_exec(db, "PRAGMA synchronous=FULL;") <
-	    0) /* also when another process was faster */
-		return -EIO;
+	full = store_exec(db,
+	                  "PRAGMA synchronous=FULL;"); /* also when another process was faster */
+	if (r == 0)
+		r = full;
 	return r == 0 ? sync_file(db) : r;
 }
 
@@ -463,6 +490,8 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 		r = flags & SNAP_WRITE ? store_migrate(s) : convert(path);
 	if (r == 0)
 		r = prepare(s);
+	if (r == -EACCES && flags & SNAP_WRITE)
+		r = why_no_log(path, r);
 	if (r < 0)
 		return r;
 	*ret = TAKE(s);
@@ -542,7 +571,7 @@ int store_begin_write(struct snap *s)
 		(void)sqlite3_busy_timeout(s->db, BUSY_MS);
 	}
 	if (r == 0)
-		s->in_read = s->writing = true;
+		s->in_read = s->writing = true, s->lost = 0;
 	(void)pthread_mutex_unlock(&s->lock);
 	return r;
 }
@@ -552,6 +581,15 @@ void store_fold_log(struct snap *s)
 	(void)sqlite3_busy_timeout(s->db, 0);
 	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	(void)sqlite3_busy_timeout(s->db, BUSY_MS);
+}
+
+int store_in_write(struct snap *s, int r)
+{
+	if (!s->writing || !sqlite3_get_autocommit(s->db))
+		return r;
+	if (!s->lost)
+		s->lost = r < 0 ? r : -EIO;
+	return s->lost;
 }
 
 void store_end_write(struct snap *s)

@@ -36,7 +36,8 @@ struct state { /* of a directory between its listing() and its node() */
 	struct scan_meta meta;
 	bool single_owner; /* the entries right here are the directory's owner's */
 	bool has_previous;
-	struct snap_node previous; /* pinned; with its listing unless there are previous_kids */
+	struct snap_node
+		previous; /* pinned; with its listing if its sub-directories have other names */
 	struct node_key previous_key;
 	uint64_t *previous_kids; /* if it has the same sub-directories: refs by index */
 };
@@ -165,12 +166,13 @@ static int keep_listing(struct builder *b, struct state *st)
 	return 0;
 }
 
-int writer_note_error(struct snap_writer *w, int r)
+/* Gives the first error of all workers in place of r. */
+static int note_error(struct snap_writer *w, int r)
 {
-	int none = 0;
+	int first = 0;
 
-	if (r < 0)
-		(void)atomic_compare_exchange_strong(&w->error, &none, r);
+	if (r < 0 && !atomic_compare_exchange_strong(&w->error, &first, r))
+		r = first;
 	return r;
 }
 
@@ -236,11 +238,11 @@ static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir
 		return 0;
 	r = snap_node_get(w->s, ref, &n);
 	if (r < 0)
-		return r;
+		return note_error(w, r);
 	if (is_trusted(w, &n, &dir->meta))
 		r = add_known(l, &n);
 	snap_node_put(w->s, &n);
-	return writer_note_error(w, r);
+	return note_error(w, r);
 }
 
 static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
@@ -257,7 +259,7 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 		r = keep_listing(b, st);
 	if (r < 0) {
 		state_free(w, b, st);
-		return writer_note_error(w, r);
+		return note_error(w, r);
 	}
 	st->meta = dir->meta;
 	*ret = st;
@@ -372,7 +374,7 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	ret->word[T_FLAGS] = (n.world_listable ? T_LISTABLE : 0) | (n.single_owner ? T_OWNER : 0) |
 	                     (uint64_t)st->meta.uid << 32;
 	state_free(w, b, st);
-	return writer_note_error(w, r);
+	return note_error(w, r);
 }
 
 static void sink_drop(void *ctx, void *state)

@@ -49,8 +49,6 @@ struct snap_writer {
 	struct builder *_Atomic builder[SCAN_THREADS_MAX];
 };
 
-/* Keeps the first error of all workers; returns r. */
-int writer_note_error(struct snap_writer *w, int r);
 /* The worker's own; NULL: no memory. */
 struct builder *builder_of(struct snap_writer *w, unsigned worker);
 void builder_free(struct snap_writer *w, struct builder *b);

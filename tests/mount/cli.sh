@@ -146,12 +146,34 @@ for i in range(20000):
 		refused 3 '(no space|No space)' "$DT" scan --index "$work/tiny/i.db" "$src" || return
 		umount "$work/tiny"
 	done
+	# Or for the files beside it
+	mount -t tmpfs -o size=4m,nr_inodes=2 tmpfs "$work/tiny" || return
+	refused 3 '(no space|No space)' "$DT" scan --index "$work/tiny/i.db" "$src" || return
+	umount "$work/tiny"
 	# Whichever worker meets it first
 	for ((; tries; tries--)); do
 		mount -t tmpfs -o size=300k tmpfs "$work/tiny" && "$DT" scan --index "$work/tiny/i.db" "$src" >/dev/null || return
 		refused 3 'nothing was stored.*(no space|No space)' "$DT" scan --threads 8 --index "$work/tiny/i.db" "$work/names" || return
 		equal "$("$DT" list --index "$work/tiny/i.db" | wc -l)" 1 && umount "$work/tiny" || return
 	done
+}
+
+# All modes that look at the previous snapshot say so; --cold does without
+damaged()
+{
+	local index=$work/spoilt/i.db mode
+	"$DT" scan --index "$index" "$src" >/dev/null || return
+	$python -c '
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+for id, fps in db.execute("SELECT id, fps FROM pack").fetchall():
+    db.execute("UPDATE pack SET fps=? WHERE id=?", (bytes([fps[0] ^ 1]) + fps[1:], id))
+db.commit()' "$index"
+	for mode in '' --quick; do
+		refused 3 'nothing was stored.*damaged' "$DT" scan --index "$index" $mode "$src" || return
+	done
+	status_is 0 "$DT" scan --index "$index" --cold "$src" && status_is 3 "$DT" check --index "$index" &&
+		status_is 0 "$DT" scan --index "$index" --quick "$src"
 }
 
 # As nobody: a directory of root's, 0700
@@ -289,6 +311,7 @@ check 'what is excluded is counted as skipped' excluded
 check 'an index of an older format is converted by any command' old_index_is_converted
 check 'which waits for another writer, and says so' conversion_waits
 check 'output that cannot be written is an error' output_is_checked
+check 'damage is called that; --cold does without what is damaged' damaged
 if [ "$(id -u)" = 0 ]; then
 	check 'a part that cannot be read: status 1, a lower bound, as du' incomplete
 	check 'a full disk: status 3, nothing stored, earlier snapshots kept' full_disk
