@@ -18,7 +18,7 @@ PROGRAM, INDEX, SOURCE, MOUNT = sys.argv[1:5]
 READERS, SNAPSHOTS = int(sys.argv[5]), int(sys.argv[6])
 VIEW = MOUNT + SOURCE
 NAMES = ("stat", "bytes", "summary", "top", "children", "files", "largest")
-SLOWEST = 5.0
+HANGS = 30.0  # seconds
 
 
 def write(path, size):
@@ -75,7 +75,7 @@ def look(path, name, out):
         if e.errno not in (errno.ENOENT, errno.ESTALE) or "extra" not in path:
             out.write(f"error {path} {name} {e}\n")
         return
-    if time.monotonic() - start > SLOWEST:
+    if time.monotonic() - start > HANGS:
         out.write(f"error {path} {name} took {time.monotonic() - start:.1f} s\n")
     if promised != len(text) or (text and not text.endswith(b"\n")):
         out.write(f"error {path} {name} promised {promised}, is {text!r}\n")
@@ -94,6 +94,16 @@ def reader(number, paths, out_path, stop_path, parent):
                     time.sleep(0.01)
         out.write("end\n")
     os._exit(0)
+
+
+def wait_until_shown(snapshot):
+    end = time.monotonic() + HANGS
+    while time.monotonic() < end:
+        with open(VIEW + "/.usage/stat") as f:
+            if int(dict(line.split(" ") for line in f.read().splitlines())["snapshot"]) >= snapshot:
+                return
+        time.sleep(0.02)
+    sys.exit(f"snapshot {snapshot} is not shown")
 
 
 def resident():
@@ -158,8 +168,10 @@ def main():
     try:
         for i in range(1, SNAPSHOTS + 1):
             set_state(i % 2 == 1)
-            state_of[scan()] = i % 2 == 1
-            time.sleep(0.15)
+            snapshot = scan()
+            state_of[snapshot] = i % 2 == 1
+            wait_until_shown(snapshot)
+            time.sleep(0.02)
             memory.append(resident())
     finally:
         write(stop, 0)
