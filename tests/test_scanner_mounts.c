@@ -53,7 +53,7 @@ static void mount_in(const struct tree *t, const char *source, const char *targe
 
 	(void)snprintf(from, sizeof(from), "%s/%s", t->path, source);
 	(void)snprintf(to, sizeof(to), "%s/%s", t->path, target);
-	if (mount(type ? source : from, to, type, flags, data) < 0)
+	if (mount(type ? source : from, to, type ? type : "none", flags, data) < 0)
 		fail_msg("mount %s: %s", to, strerror(errno));
 }
 

@@ -127,10 +127,10 @@ static void make_base(void)
 /* In a chroot, "/" need not be a mount point; then the folder becomes one. */
 static bool make_private(void)
 {
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
+	if (mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0)
 		return true;
-	return errno == EINVAL && mount(base_path, base_path, NULL, MS_BIND, NULL) == 0 &&
-	       mount(NULL, base_path, NULL, MS_PRIVATE, NULL) == 0;
+	return errno == EINVAL && mount(base_path, base_path, "none", MS_BIND, NULL) == 0 &&
+	       mount("none", base_path, "none", MS_PRIVATE, NULL) == 0;
 }
 
 bool tree_private_mounts(void)
