@@ -65,10 +65,12 @@ static int add_row(struct snap_writer *w, struct known *k, sqlite3_stmt *st)
 {
 	static const uint8_t empty[FP_STORED];
 	struct pack_row row;
-	int r = 0;
+	int r = pack_row_read(st, true, &row);
 
-	if (pack_row_read(st, true, &row) < 0 || !pack_row_is_whole(w->s, &row))
-		return 0;
+	if (r == 0 && !(pack_heads_are_whole(w->s, &row) && pack_lists_are_whole(w->s, &row)))
+		r = -EUCLEAN;
+	if (r < 0)
+		return r == -EUCLEAN ? 0 : r;
 	for (size_t i = 0; r == 0 && i < row.fps_len / FP_STORED; i++) {
 		const uint8_t *p = row.fps + i * FP_STORED;
 		struct node_key key = node_key_at(p);

@@ -155,11 +155,6 @@ static int find_heads(struct snap_pack *p, size_t size)
 	return 0;
 }
 
-static bool heads_are_whole(const struct snap *s, const struct pack_row *row)
-{
-	return pack_sum(s->secret, row->id, NULL, 0, row->head, row->head_len) == row->sum;
-}
-
 static int head_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
                      struct snap_pack *p)
 {
@@ -168,19 +163,13 @@ static int head_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struc
 
 	p->id = row->id;
 	p->sum = row->sum;
-	if (!heads_are_whole(s, row))
+	if (!pack_heads_are_whole(s, row))
 		return -EUCLEAN;
 	r = pack_unpack(zstd, row->codec, row->head, row->head_len, size, &p->head);
 	if (r == 0)
 		r = find_heads(p, size);
 	p->bytes = sizeof(*p) + size + p->n * sizeof(*p->at);
 	return r;
-}
-
-static bool lists_are_whole(const struct snap *s, const struct pack_row *row)
-{
-	return pack_sum(s->secret, row->id, row->fps, row->fps_len, row->list, row->list_len) ==
-	       row->list_sum;
 }
 
 /*
@@ -193,7 +182,7 @@ static int lists_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const stru
 	const uint8_t *heads = p->head + p->at[0], *at;
 	uint64_t n;
 
-	if (row->fps_len != p->n * FP_STORED || (row->list && !lists_are_whole(s, row)))
+	if (row->fps_len != p->n * FP_STORED || (row->list && !pack_lists_are_whole(s, row)))
 		return -EUCLEAN;
 	ret->fps = malloc(MAX(row->fps_len, 1));
 	if (!ret->fps)
@@ -209,11 +198,6 @@ static int lists_fill(const struct snap *s, struct ZSTD_DCtx_s *zstd, const stru
 		return -EUCLEAN;
 	return pack_unpack(zstd, row->list_codec, row->list, row->list_len, ret->at[p->n],
 	                   &ret->list);
-}
-
-bool pack_row_is_whole(const struct snap *s, const struct pack_row *row)
-{
-	return heads_are_whole(s, row) && lists_are_whole(s, row);
 }
 
 /* What p has not got yet; the rest stays in l. Call with the lock held, or alone. Returns bytes added. */
@@ -405,7 +389,7 @@ static int read_row(struct snap *s, uint64_t id, enum want want, struct pack_row
 	if (r == 0)
 		r = pack_row_find(s, id, lists, row);
 	if (r == 0 && want == WANT_FPS) {
-		r = lists_are_whole(s, row) ? 0 : -EUCLEAN;
+		r = pack_lists_are_whole(s, row) ? 0 : -EUCLEAN;
 		row->list = NULL;
 		row->list_len = 0;
 	}

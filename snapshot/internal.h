@@ -150,6 +150,9 @@ int pack_row_read(sqlite3_stmt *st, bool lists, struct pack_row *ret);
 /* The row of a pack, -ESTALE if there is none; good until pack_row_done(), which follows in any case. */
 int pack_row_find(struct snap *s, uint64_t id, bool lists, struct pack_row *ret);
 void pack_row_done(struct snap *s, bool lists);
+/* Is the sum of the heads right; of fingerprints and list, which must have been read? */
+bool pack_heads_are_whole(const struct snap *s, const struct pack_row *row);
+bool pack_lists_are_whole(const struct snap *s, const struct pack_row *row);
 /* Unpack what a codec made of size bytes; *ret is to be freed, also after an error. 0, -ENOMEM, -EUCLEAN. */
 int pack_unpack(struct ZSTD_DCtx_s *zstd, int codec, const uint8_t *data, size_t len, size_t size,
                 uint8_t **ret);
@@ -268,8 +271,6 @@ uint64_t cache_virtual_id(struct snap *s);
 void cache_add_virtual(struct snap *s, struct snap_pack *p);
 /* Is there a node in this slot, or did prune empty it? */
 bool pack_has(const struct snap_pack *p, size_t slot);
-/* Are both sums of a row with its lists right? */
-bool pack_row_is_whole(const struct snap *s, const struct pack_row *row);
 /* Verify and decode a row, with its lists if it has them. Call with the lock held, or alone. */
 int pack_decode(struct snap *s, const struct pack_row *row, struct snap_pack **ret);
 void pack_free(struct snap_pack *p);

@@ -95,8 +95,7 @@ static int move_pack(struct migration *m, const struct pack_row *old, struct pac
 	int r;
 
 	packer_reset(&m->pack);
-	if (pack_sum(m->s->secret, old->id, old->fps, old->fps_len, old->list, old->list_len) !=
-	    old->list_sum)
+	if (!pack_lists_are_whole(m->s, old))
 		return -EUCLEAN;
 	r = pack_unpack(m->zstd, old->list_codec, old->list, old->list_len, (size_t)old->size,
 	                &raw);

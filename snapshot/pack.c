@@ -85,6 +85,17 @@ int pack_row_write(sqlite3_stmt *st, const struct pack_row *row)
 	return snap_errno(rc);
 }
 
+bool pack_heads_are_whole(const struct snap *s, const struct pack_row *row)
+{
+	return pack_sum(s->secret, row->id, NULL, 0, row->head, row->head_len) == row->sum;
+}
+
+bool pack_lists_are_whole(const struct snap *s, const struct pack_row *row)
+{
+	return pack_sum(s->secret, row->id, row->fps, row->fps_len, row->list, row->list_len) ==
+	       row->list_sum;
+}
+
 int pack_unpack(struct ZSTD_DCtx_s *zstd, int codec, const uint8_t *data, size_t len, size_t size,
                 uint8_t **ret)
 {

@@ -36,8 +36,8 @@ struct state { /* of a directory between its listing() and its node() */
 	struct scan_meta meta;
 	bool single_owner; /* the entries right here are the directory's owner's */
 	bool has_previous;
-	struct snap_node
-		previous; /* pinned; with its listing if its sub-directories have other names */
+	/* Pinned; with its listing if its sub-directories have other names. */
+	struct snap_node previous;
 	struct node_key previous_key;
 	uint64_t *previous_kids; /* if it has the same sub-directories: refs by index */
 };
@@ -103,7 +103,7 @@ static uint64_t previous_ref(struct snap_writer *w, const struct scan_dirinfo *d
 		return w->previous;
 	if (parent->previous_kids)
 		return dir->index < parent->previous.n_kids ? parent->previous_kids[dir->index] : 0;
-	if (!parent->has_previous || !parent->previous.listing ||
+	if (!parent->previous.listing ||
 	    snap_node_find(&parent->previous, dir->name, dir->name_len, &e, NULL) <= 0)
 		return 0;
 	return e.kid;

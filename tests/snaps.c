@@ -142,8 +142,8 @@ static struct record_dir *add_dir(struct record *r, const struct snap_node *n, c
 }
 
 struct task {
-	uint64_t ref,
-		dirs; /* dirs: of its parent, more than its own unless somebody made a circle */
+	uint64_t ref;
+	uint64_t dirs; /* of its parent: more than its own unless somebody made a circle */
 	char *path;
 };
 
