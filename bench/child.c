@@ -120,7 +120,7 @@ static int store(const char *tree, const struct scan_options *options, struct sn
 	scan_report_done(&rep);
 	if (r < 0)
 		return r;
-	ret->counts.nodes_written = info.nodes_written;
+	ret->counts.nodes_written = info.details->nodes_written;
 	snap_info_done(&info);
 	return 0;
 }

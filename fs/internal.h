@@ -132,8 +132,8 @@ uint32_t rows_find(const struct rows *t, uint64_t ino);
 /* -- view.c -- */
 struct gen { /* what is shown between two snapshots; but for what lock guards it never changes */
 	uint32_t number;
-	struct snap_list list; /* newest of each root shown */
 	struct snap_list all;  /* all snapshots */
+	struct snap_list list; /* newest of each root shown, out of all */
 	pthread_mutex_t lock;  /* guards what is made on demand: growth, virtuals */
 	uint64_t growth[8];    /* per window: top of the tree of growth, 0: not made yet */
 	uint64_t *root_ino;    /* per root */
@@ -283,7 +283,7 @@ struct text_copy { /* a finished text; pinned */
 	char *p;
 	size_t len;
 	unsigned users;
-	struct text_copy *newer, *older;
+	struct text_copy *next, *newer, *older;
 };
 
 struct texts *texts_new(size_t limit);

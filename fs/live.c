@@ -32,24 +32,32 @@ static void line(struct text *out, const char *key, uint64_t v)
 	text_printf(out, "%s %" PRIu64 "\n", key, v);
 }
 
-/* The snapshot taken last, whichever root it is of. */
-static const struct snap_info *last_snapshot(const struct gen *g)
+/* About the snapshot taken last, whichever root it is of; all zeros if there is none. */
+static void emit_last(struct fs *fs, void (*emit)(void *, const char *, const char *, bool),
+                      struct text *out)
 {
-	static const struct snap_info none;
-	const struct snap_info *last = &none;
+	struct gen *g = view_now(&fs->view);
+	const struct snap_info *last = NULL;
+	struct snap_details none = { 0 };
+	struct snap_info i;
 
-	for (size_t i = 0; i < g->list.n; i++)
-		if (g->list.info[i]->id > last->id)
-			last = g->list.info[i];
-	return last;
+	for (size_t n = 0; n < g->list.n; n++)
+		if (!last || g->list.info[n]->id > last->id)
+			last = g->list.info[n];
+	if (!last)
+		snap_info_fields(&(struct snap_info){ .details = &none }, emit, out);
+	else if (snap_info_get(fs->s, last->id, &i) < 0) /* pruned a moment ago, or damaged */
+		snap_info_fields(last, emit, out);
+	else {
+		snap_info_fields(&i, emit, out);
+		snap_info_done(&i);
+	}
+	gen_put(&fs->view, g);
 }
 
 static void render_scan(struct fs *fs, struct text *out)
 {
-	struct gen *g = view_now(&fs->view);
-
-	snap_info_fields(last_snapshot(g), emit_line, out);
-	gen_put(&fs->view, g);
+	emit_last(fs, emit_line, out);
 }
 
 /* How the newest scan read what it read: the part of its fields that is about the disk. */
@@ -67,10 +75,7 @@ static void emit_storage(void *ctx, const char *key, const char *value, bool tex
 
 static void render_storage(struct fs *fs, struct text *out)
 {
-	struct gen *g = view_now(&fs->view);
-
-	snap_info_fields(last_snapshot(g), emit_storage, out);
-	gen_put(&fs->view, g);
+	emit_last(fs, emit_storage, out);
 }
 
 static void render_index(struct fs *fs, struct text *out)

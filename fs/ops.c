@@ -9,6 +9,20 @@
 
 /* -- the rest -------------------------------------------------------------------------------- */
 
+/* Leaves *ret alone if the snapshot was pruned since. */
+static int statfs_of(struct fs *fs, int64_t id, struct statvfs *ret)
+{
+	struct snap_info i;
+	int r = snap_info_get(fs->s, id, &i);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (i.details->statvfs.f_bsize)
+		*ret = i.details->statvfs;
+	snap_info_done(&i);
+	return 0;
+}
+
 /* As it was when the root was scanned; never asked of the file system, which may be gone. */
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
@@ -16,12 +30,15 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	struct gen *g = view_now(&fs->view);
 	const struct snap_info *i = view_snapshot(&fs->view, g, node_id_unpack(ino).row);
 	struct statvfs v = { .f_bsize = 4096, .f_frsize = 4096, .f_namemax = 255 };
+	int r;
 
 	if (!i && g->list.n)
 		i = g->list.info[0];
-	if (i && i->statvfs.f_bsize)
-		v = i->statvfs;
-	(void)fuse_reply_statfs(req, &v);
+	r = i ? statfs_of(fs, i->id, &v) : 0;
+	if (r < 0)
+		req_error(fs, req, r);
+	else
+		(void)fuse_reply_statfs(req, &v);
 	gen_put(&fs->view, g);
 	req_end(fs);
 }

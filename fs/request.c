@@ -67,7 +67,7 @@ void req_end(struct fs *fs)
 static int to_errno(struct fs *fs, int r)
 {
 	if (r == -EUCLEAN) {
-		fs_say(fs, "read the index", r);
+		fs_say(fs, "cannot read the", r);
 		return EIO;
 	}
 	return -r;

@@ -53,17 +53,18 @@ static bool is_scan_option(const char *word)
 /* The words of the command; the root is scanned with the options of its last snapshot. */
 static char **make_argv(const struct rescan *r, const struct snap_info *i)
 {
+	const struct snap_details *d = i->details;
 	const char *const first[] = { "disktracker",     "scan",    "--idle",
 		                      "--progress-fd=3", "--index", r->fs->o->index };
-	const char **argv = calloc(ARRAY_SIZE(first) + i->options_len + 3, sizeof(*argv));
+	const char **argv = calloc(ARRAY_SIZE(first) + d->options_len + 3, sizeof(*argv));
 	size_t n = ARRAY_SIZE(first);
 
 	if (!argv)
 		return NULL;
 	memcpy(argv, first, sizeof(first));
-	for (size_t at = 0; at < i->options_len; at += strlen(i->options + at) + 1)
-		if (is_scan_option(i->options + at))
-			argv[n++] = i->options + at;
+	for (size_t at = 0; at < d->options_len; at += strlen(d->options + at) + 1)
+		if (is_scan_option(d->options + at))
+			argv[n++] = d->options + at;
 	argv[n++] = "--";
 	argv[n++] = i->root;
 	return (char **)(uintptr_t)argv; /* posix_spawn(3) takes them as char *, and changes none */
@@ -158,27 +159,44 @@ static void end_child(pid_t pid, int *status)
 	(void)has_ended(pid, status, 20);
 }
 
-static void scan_root(struct rescan *r, const struct snap_info *i)
+/* Run a scan to its end; *status is as of waitpid(2). */
+static int run_child(struct rescan *r, const struct snap_info *i, int *status)
 {
-	int fds[2], status = 0;
+	int fds[2], e;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return;
-	if (start_child(r, i, fds[1], &pid) < 0) {
-		base_close(fds[0]);
-		base_close(fds[1]);
-		return;
-	}
+		return -errno;
+	e = start_child(r, i, fds[1], &pid);
 	base_close(fds[1]);
-	read_progress(r, fds[0]);
-	if (is_stopping(r))
-		end_child(pid, &status);
-	else
-		(void)waitpid(pid, &status, 0);
+	if (e == 0) {
+		read_progress(r, fds[0]);
+		if (is_stopping(r))
+			end_child(pid, status);
+		else
+			(void)waitpid(pid, status, 0);
+	}
 	base_close(fds[0]);
+	return e;
+}
+
+/* A scan without the options of the last one would not be comparable: rather none. */
+static void scan_root(struct rescan *r, int64_t last)
+{
+	struct snap_info i;
+	int status = 0, e = snap_info_get(r->fs->s, last, &i);
+
+	if (e == 0) {
+		e = run_child(r, &i, &status);
+		snap_info_done(&i);
+	}
+	if (e < 0)
+		fs_say(r->fs, "cannot scan again for the", e);
 	(void)pthread_mutex_lock(&r->lock);
-	r->last_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	if (e < 0)
+		r->last_status = EXIT_FAILURE;
+	else
+		r->last_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	r->last_end = (int64_t)time(NULL);
 	(void)pthread_mutex_unlock(&r->lock);
 }
@@ -207,7 +225,7 @@ static void scan_all(struct rescan *r)
 		if (!is_shown(r->fs, g->list.info[i]->root))
 			continue;
 		set_root(r, g->list.info[i]->root);
-		scan_root(r, g->list.info[i]);
+		scan_root(r, g->list.info[i]->id);
 	}
 	set_root(r, NULL);
 	gen_put(&r->fs->view, g);

@@ -7,8 +7,13 @@
  */
 #include "fs/internal.h"
 
+enum {
+	BUCKETS = 4096
+};
+
 struct texts {
 	pthread_mutex_t lock; /* guards all */
+	struct text_copy *bucket[BUCKETS];
 	struct text_copy *newest, *oldest;
 	size_t bytes, limit;
 };
@@ -22,6 +27,21 @@ struct texts *texts_new(size_t limit)
 	(void)pthread_mutex_init(&t->lock, NULL);
 	t->limit = limit;
 	return t;
+}
+
+/* The bits of a node id that tell texts apart are spread over all of it. */
+static struct text_copy **bucket_of(struct texts *t, uint64_t key)
+{
+	return &t->bucket[key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+}
+
+static struct text_copy *find(struct texts *t, uint64_t key)
+{
+	struct text_copy *c = *bucket_of(t, key);
+
+	while (c && c->key != key)
+		c = c->next;
+	return c;
 }
 
 static void unlink_copy(struct texts *t, struct text_copy *c)
@@ -58,16 +78,6 @@ void texts_free(struct texts *t)
 	free(t);
 }
 
-/* Texts are few and large, so a walk of the list is enough. */
-static struct text_copy *find(struct texts *t, uint64_t key)
-{
-	struct text_copy *c = t->newest;
-
-	while (c && c->key != key)
-		c = c->older;
-	return c;
-}
-
 struct text_copy *texts_get(struct texts *t, uint64_t key)
 {
 	struct text_copy *c;
@@ -83,6 +93,28 @@ struct text_copy *texts_get(struct texts *t, uint64_t key)
 	return c;
 }
 
+static void add(struct texts *t, struct text_copy *c)
+{
+	struct text_copy **bucket = bucket_of(t, c->key);
+
+	c->next = *bucket;
+	*bucket = c;
+	link_newest(t, c);
+	t->bytes += c->len + sizeof(*c);
+}
+
+static void drop(struct texts *t, struct text_copy *c)
+{
+	struct text_copy **at = bucket_of(t, c->key);
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	unlink_copy(t, c);
+	t->bytes -= c->len + sizeof(*c);
+	free_copy(c);
+}
+
 static void shrink(struct texts *t)
 {
 	struct text_copy *newer;
@@ -90,11 +122,8 @@ static void shrink(struct texts *t)
 	for (struct text_copy *c = t->oldest; c && c != t->newest && t->bytes > t->limit;
 	     c = newer) {
 		newer = c->newer;
-		if (c->users)
-			continue;
-		unlink_copy(t, c);
-		t->bytes -= c->len + sizeof(*c);
-		free_copy(c);
+		if (!c->users)
+			drop(t, c);
 	}
 }
 
@@ -115,8 +144,7 @@ struct text_copy *texts_put(struct texts *t, uint64_t key, struct text *text)
 	if (other) {
 		other->users++;
 	} else {
-		link_newest(t, c);
-		t->bytes += c->len + sizeof(*c);
+		add(t, c);
 		shrink(t);
 	}
 	(void)pthread_mutex_unlock(&t->lock);

@@ -64,7 +64,7 @@ static void gen_free(struct view *v, struct gen *g)
 	free(g->virtuals);
 	free(g->root_ino);
 	free(g->hidden);
-	snap_list_done(&g->list);
+	snap_list_done(&g->list); /* which points into all */
 	snap_list_done(&g->all);
 	(void)pthread_mutex_destroy(&g->lock);
 	free(g);
@@ -108,7 +108,7 @@ static bool is_same(const struct gen *g, const struct snap_list *l)
 	if (!g || g->all.n != l->n)
 		return false;
 	for (size_t i = 0; i < l->n; i++)
-		if (g->all.info[i]->id != l->info[i]->id)
+		if (g->all.info[i] != l->info[i])
 			return false;
 	return true;
 }
@@ -141,10 +141,8 @@ static void leave_out_damaged(struct view *v, const struct snap_list *all, struc
 			               : NULL;
 		if (!info && l->n == 1)
 			return;
-		if (info != l->info[i])
-			snap_list_replace(l, i, info);
 		if (info)
-			l->info[kept++] = l->info[i];
+			l->info[kept++] = info;
 	}
 	l->n = kept;
 }
@@ -153,7 +151,7 @@ int view_load(struct view *v, struct gen **ret)
 {
 	struct gen *now = atomic_load(&v->now);
 	struct snap_list all, newest = { 0 };
-	int r = snap_list_refresh(v->s, now ? &now->all : NULL, &all);
+	int r = now ? snap_list_refresh(v->s, &now->all, &all) : snap_list_get(v->s, &all);
 
 	*ret = NULL;
 	if (r < 0)

@@ -490,9 +490,10 @@ void snap_virtual_drop(struct snap *s, uint64_t ref)
 
 	(void)pthread_mutex_lock(&s->lock);
 	p = cache_find(s->cache, ref >> REF_SLOT_BITS);
-	if (p)
+	if (p) { /* its id is never used again */
 		unpin(p);
-	cache_shrink(s->cache);
+		cache_forget(s->cache, p);
+	}
 	(void)pthread_mutex_unlock(&s->lock);
 }
 

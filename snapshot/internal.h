@@ -230,6 +230,11 @@ int store_migrate(struct snap *s);
 int catalog_create(sqlite3 *db);
 int catalog_root(struct snap *s, const char *path, bool create, int64_t *ret);
 int catalog_add(struct snap *s, int64_t root, struct snap_info *i);
+/* Rows of snapshots that meet a condition on the id, which is the statement's first column. Lock held. */
+int catalog_select(struct snap *s, bool details, const char *condition, int64_t id,
+                   sqlite3_stmt **ret);
+/* *i is all zeros; to be given up with snap_info_done() in any case. */
+int catalog_read(sqlite3_stmt *st, bool details, struct snap_info *i);
 int catalog_latest(struct snap *s, int64_t root, uint64_t *ref, int64_t *time);
 
 /* -- cache.c -- */

@@ -35,22 +35,27 @@ struct snap_fingerprint {
 	uint8_t b[16]; /* canonical (big-endian) byte order */
 };
 
-/* A snapshot and how it came about. */
-struct snap_info {
-	int64_t id;             /* 0: not stored */
-	_Atomic unsigned users; /* lists that share it, less one */
-	char *root;             /* absolute path, raw bytes */
-	int64_t time;           /* when the scan began */
-	enum snap_mode mode;
-	bool complete; /* no errors below */
-	uint64_t ref;
-	struct snap_fingerprint fingerprint;
-	struct scan_totals totals;
+/* How a snapshot came about. */
+struct snap_details {
 	struct scan_stats stats;
-	struct statvfs statvfs;
+	struct statvfs statvfs; /* of the root's file system when the scan began */
 	char *options; /* how it was scanned: command line words, NUL after each; what decides the result */
 	size_t options_len;
 	uint64_t nodes_written, listings_written, index_bytes;
+};
+
+/* One moment of one root. */
+struct snap_info {
+	int64_t id;             /* 0: not stored */
+	_Atomic unsigned users; /* what holds it, if it is in a list */
+	enum snap_mode mode;
+	bool complete; /* no errors below */
+	char *root;    /* absolute path, raw bytes */
+	int64_t time;  /* when the scan began */
+	uint64_t ref;
+	struct snap_fingerprint fingerprint;
+	struct scan_totals totals;
+	struct snap_details *details; /* NULL in a list, which may be long: see snap_info_get() */
 };
 
 /** The index to use when none is named, as disktracker(1) says under FILES. Free *ret. */
@@ -73,23 +78,27 @@ void snap_release(struct snap *s);
 
 /* -- snapshots ------------------------------------------------------------------------------- */
 
+struct snap_shelf;
+
 struct snap_list {
-	struct snap_info **info; /* may be shared with other lists */
+	struct snap_info **info;
 	size_t n;
+	struct snap_shelf *shelf; /* what holds them; NULL: another list does */
 };
 
 /** All snapshots by id. */
 int snap_list_get(struct snap *s, struct snap_list *ret);
-/** The same; those that are in an earlier list too are shared with it, so both cost little more than one. */
+/** The same; what is in an earlier list is not read again and takes no more memory. */
 int snap_list_refresh(struct snap *s, const struct snap_list *known, struct snap_list *ret);
-/** Of a list by id the newest of each root, shared with it. */
+/** Of a list by id the newest of each root; good as long as that list is. */
 int snap_list_newest(const struct snap_list *all, struct snap_list *ret);
-/** Put a snapshot of another list in place i; NULL leaves the place empty, for the caller to close. */
-void snap_list_replace(struct snap_list *l, size_t i, struct snap_info *info);
 void snap_list_done(struct snap_list *l);
+
+/** One snapshot with its details; snap_info_done() it. -ENOENT: there is none. */
+int snap_info_get(struct snap *s, int64_t id, struct snap_info *ret);
 void snap_info_done(struct snap_info *i);
 
-/** Calls emit for each telemetry field in documented order; text says whether value is a string. */
+/** Calls emit for each telemetry field in documented order; text: value is a string. Without details only some. */
 void snap_info_fields(const struct snap_info *i,
                       void (*emit)(void *ctx, const char *key, const char *value, bool text),
                       void *ctx);
@@ -286,7 +295,7 @@ int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode,
                      struct snap_writer **ret);
 /** What to hand to scan_run(). */
 const struct scan_sink *snap_write_sink(struct snap_writer *w);
-/** Remember the words that a scan with the same result needs (see snap_info.options). 0 or -ENOMEM. */
+/** Remember the words that a scan with the same result needs (see snap_details.options). 0 or -ENOMEM. */
 int snap_write_options(struct snap_writer *w, const char *words, size_t len);
 /** What failed in the writer while the scan ran, 0 if nothing did: then the scan itself is to blame. */
 int snap_write_error(struct snap_writer *w);

@@ -96,6 +96,16 @@ static int make_record(struct making *m, const struct snap_virtual *v, uint64_t 
 	return record_add(&m->record, self, &n, m->kids);
 }
 
+/* A view keeps many: none takes more than it needs. */
+static uint8_t *fit(struct bytes *b)
+{
+	uint8_t *p = realloc(b->p, b->len);
+
+	if (p)
+		b->p = p;
+	return TAKE(b->p);
+}
+
 static struct snap_pack *make_pack(struct making *m)
 {
 	struct snap_pack *p = calloc(1, sizeof(*p));
@@ -109,8 +119,8 @@ static struct snap_pack *make_pack(struct making *m)
 	l->at = calloc(2, sizeof(*l->at));
 	l->fps = calloc(1, FP_STORED);
 	p->bytes = sizeof(*p) + m->record.len + m->listing.len + FP_STORED + 4 * sizeof(*p->at);
-	p->head = TAKE(m->record.p);
-	l->list = TAKE(m->listing.p);
+	p->head = fit(&m->record);
+	l->list = fit(&m->listing);
 	if (p->at && l->at && l->fps) {
 		p->at[1] = (uint32_t)m->record.len;
 		l->at[1] = (uint32_t)m->listing.len;

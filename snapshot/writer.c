@@ -534,6 +534,7 @@ void snap_write_abort(struct snap_writer *w)
 static int fill_info(struct snap_writer *w, const struct scan_report *report, struct snap_info *i)
 {
 	uint64_t ref = report->token.word[T_REF];
+	struct snap_details *d = malloc(sizeof(*d));
 
 	*i = (struct snap_info){
 		.time = report->start,
@@ -541,22 +542,27 @@ static int fill_info(struct snap_writer *w, const struct scan_report *report, st
 		.complete = report->totals.errors == 0,
 		.ref = ref,
 		.totals = report->totals,
+		.details = d,
+		.root = strdup(w->root),
+	};
+	memcpy(i->fingerprint.b, &report->token.word[T_FP0], sizeof(i->fingerprint.b));
+	if (!d)
+		return -ENOMEM;
+	*d = (struct snap_details){
 		.stats = report->stats,
 		.statvfs = report->statvfs,
+		.options = TAKE(w->options),
+		.options_len = w->options_len,
 		.nodes_written = atomic_load(&w->nodes_written),
 		.listings_written = atomic_load(&w->listings_written),
 	};
-	memcpy(i->fingerprint.b, &report->token.word[T_FP0], sizeof(i->fingerprint.b));
-	i->options = TAKE(w->options);
-	i->options_len = w->options_len;
-	i->root = strdup(w->root);
 	return i->root ? 0 : -ENOMEM;
 }
 
 static int commit_locked(struct snap_writer *w, struct snap_info *i)
 {
 	struct snap *s = w->s;
-	int r = store_bytes(s, &i->index_bytes);
+	int r = store_bytes(s, &i->details->index_bytes);
 
 	if (r == 0)
 		r = store_bounds(w, i);

@@ -406,7 +406,7 @@ static void a_tree_with_a_name_listed_twice_is_stored(void **state)
 		fault = (struct fault){ 0 };
 		assert_int_equal(r, 0);
 		assert_int_equal(info.totals.changed, i % 2 ? 3 : 0);
-		assert_true(i < 2 || info.nodes_written == 0);
+		assert_true(i < 2 || info.details->nodes_written == 0);
 		snap_info_done(&info);
 	}
 	tree_remove(&place);

@@ -81,7 +81,7 @@ static void the_number_of_threads_does_not_show(void **state)
 		snaps_twin(f->index, snaps_path(f, name, twin));
 		take(twin, &f->tree, SNAP_COLD, thread_counts[i], &info);
 		assert_fingerprints_equal(&first, &info);
-		assert_int_equal(first.nodes_written, info.nodes_written);
+		assert_int_equal(first.details->nodes_written, info.details->nodes_written);
 		assert_memory_equal(&first.totals, &info.totals, sizeof(info.totals));
 		snap_info_done(&info);
 	}
@@ -111,12 +111,12 @@ static void a_rescan_of_an_unchanged_tree_writes_no_node(void **state)
 	tree_random(&f->tree, 8, 1500);
 	take(f->index, &f->tree, SNAP_WARM, 2, &first);
 	assert_int_equal(first.mode, SNAP_COLD); /* nothing to walk beside */
-	assert_true(first.nodes_written > 0);
+	assert_true(first.details->nodes_written > 0);
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
 		take(f->index, &f->tree, modes[i], thread_counts[i], &info);
 		assert_int_equal(info.mode, modes[i]);
-		assert_int_equal(info.nodes_written, 0);
-		assert_int_equal(info.listings_written, 0);
+		assert_int_equal(info.details->nodes_written, 0);
+		assert_int_equal(info.details->listings_written, 0);
 		assert_int_equal(info.ref, first.ref);
 		assert_fingerprints_equal(&first, &info);
 		snap_info_done(&info);
@@ -140,7 +140,7 @@ static void equal_subtrees_are_stored_once(void **state)
 	}
 	take(f->index, &f->tree, SNAP_COLD, 2, &info);
 	assert_int_equal(info.totals.dirs, 4);
-	assert_int_equal(info.nodes_written, 3); /* the top, one of a and b, one x */
+	assert_int_equal(info.details->nodes_written, 3); /* the top, one of a and b, one x */
 	snap_info_done(&info);
 }
 
@@ -156,7 +156,7 @@ static void a_change_writes_the_way_to_it_and_no_more(void **state)
 	snap_info_done(&info);
 	tree_write(&f->tree, "p/q/r/f", 16);
 	take(f->index, &f->tree, SNAP_WARM, 2, &info);
-	assert_int_equal(info.nodes_written, 4);
+	assert_int_equal(info.details->nodes_written, 4);
 	snap_info_done(&info);
 }
 
@@ -240,7 +240,7 @@ static void a_warm_scan_gives_what_a_cold_one_gives(void **state)
 		assert_int_equal(warm.mode, SNAP_WARM);
 		assert_fingerprints_equal(&warm, &cold);
 		assert_memory_equal(&warm.totals, &cold.totals, sizeof(warm.totals));
-		assert_true(warm.nodes_written <= cold.nodes_written);
+		assert_true(warm.details->nodes_written <= cold.details->nodes_written);
 		snap_info_done(&cold);
 		if (round < 9)
 			snap_info_done(&warm);
@@ -343,7 +343,7 @@ static void two_scans_do_not_write_at_once(void **state)
 	scan_report_done(&report);
 	snap_info_done(&info);
 	assert_int_equal(snaps_take(b, f->tree.path, SNAP_WARM, 2, &info), 0);
-	assert_int_equal(info.nodes_written, 0);
+	assert_int_equal(info.details->nodes_written, 0);
 	snap_info_done(&info);
 	assert_int_equal(snaps_count(f->index), 2);
 	snap_close(a);
@@ -402,7 +402,6 @@ static void the_newest_of_each_root_is_listed(void **state)
 	assert_int_equal(snap_list_get(s, &all), 0);
 	assert_int_equal(all.n, 4);
 	assert_int_equal(snap_list_newest(&all, &l), 0);
-	snap_list_done(&all);
 	assert_int_equal(l.n, 2);
 	assert_string_equal(strrchr(l.info[1]->root, '/') + 1, roots[0]);
 	assert_int_equal(l.info[1]->id, 3);
@@ -410,6 +409,76 @@ static void the_newest_of_each_root_is_listed(void **state)
 	assert_true(l.info[0]->complete);
 	assert_int_equal(l.info[0]->totals.files, 1);
 	snap_list_done(&l);
+	snap_list_done(&all);
+	snap_close(s);
+}
+
+static void assert_ids_from(const struct snap_list *l, int64_t first, size_t n)
+{
+	assert_int_equal(l->n, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(l->info[i]->id, first + (int64_t)i);
+}
+
+/* Lists that are refreshed from each other, some of them twice from the same one, over a prune. */
+static void a_list_stays_while_others_grow_from_it(void **state)
+{
+	const struct snap_policy policy = { .keep_last = 30 };
+	struct fixture *f = *state;
+	struct snap_list list[60], other;
+	struct snap_pruned pruned;
+	struct snap_info info;
+	struct snap *s;
+
+	tree_build(&f->tree, ROWS(IS_FILE("f", 10)));
+	assert_int_equal(snap_open(f->index, SNAP_WRITE, &s), 0);
+	assert_int_equal(snap_list_get(s, &list[0]), 0);
+	assert_int_equal(list[0].n, 0);
+	for (size_t i = 1; i < ARRAY_SIZE(list); i++) {
+		assert_int_equal(snaps_take(s, f->tree.path, SNAP_WARM, 1, &info), 0);
+		snap_info_done(&info);
+		assert_int_equal(snap_list_refresh(s, &list[i / 2], &other), 0);
+		assert_int_equal(snap_list_refresh(s, &list[i - 1], &list[i]), 0);
+		assert_ids_from(&other, 1, i);
+		snap_list_done(&other);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		assert_ids_from(&list[i], 1, i);
+		assert_true(i == 0 || list[i].info[0] == list[1].info[0]); /* in memory once */
+	}
+	assert_null(list[1].info[0]->details);
+	assert_int_equal(snap_prune(s, &policy, 0, false, &pruned), 0);
+	snap_pruned_done(&pruned);
+	assert_int_equal(snap_list_refresh(s, &list[59], &other), 0);
+	assert_ids_from(&other, 30, 30);
+	assert_ptr_equal(other.info[29], list[59].info[58]);
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		snap_list_done(&list[i]);
+	assert_ids_from(&other, 30, 30);
+	snap_list_done(&other);
+	snap_close(s);
+}
+
+static void one_snapshot_has_the_details(void **state)
+{
+	struct fixture *f = *state;
+	struct snap_info taken, info;
+	struct snap *s;
+
+	tree_build(&f->tree, ROWS(IS_FILE("f", 10)));
+	assert_int_equal(snap_open(f->index, SNAP_WRITE, &s), 0);
+	assert_int_equal(snaps_take(s, f->tree.path, SNAP_WARM, 1, &taken), 0);
+	assert_int_equal(snap_info_get(s, taken.id, &info), 0);
+	assert_string_equal(info.root, taken.root);
+	assert_memory_equal(&info.totals, &taken.totals, sizeof(info.totals));
+	assert_fingerprints_equal(&info, &taken);
+	assert_int_equal(info.details->stats.wall_ns, taken.details->stats.wall_ns);
+	assert_string_equal(info.details->stats.readers_log, taken.details->stats.readers_log);
+	assert_int_equal(info.details->statvfs.f_blocks, taken.details->statvfs.f_blocks);
+	assert_int_equal(info.details->index_bytes, taken.details->index_bytes);
+	snap_info_done(&info);
+	snap_info_done(&taken);
+	assert_int_equal(snap_info_get(s, 2, &info), -ENOENT);
 	snap_close(s);
 }
 
@@ -461,6 +530,8 @@ int main(void)
 		TEST(two_scans_do_not_write_at_once),
 		TEST(a_reader_keeps_its_moment_while_a_scan_commits),
 		TEST(the_newest_of_each_root_is_listed),
+		TEST(a_list_stays_while_others_grow_from_it),
+		TEST(one_snapshot_has_the_details),
 		TEST(a_wide_directory_is_found_through_restart_points),
 	};
 

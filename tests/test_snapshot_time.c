@@ -336,7 +336,7 @@ static void scan_old_state(const struct fixture *f, const char *file, size_t siz
 	base_close(fd);
 	set_old(&f->tree, file);
 	take(f->index, f->tree.path, SNAP_WARM, &info);
-	assert_int_equal(info.nodes_written, nodes);
+	assert_int_equal(info.details->nodes_written, nodes);
 	snap_info_done(&info);
 	assert_each_node_is_stored_once(f);
 }
@@ -381,12 +381,12 @@ static void an_appended_byte_is_seen_warm_and_missed_quick(void **state)
 	assert_int_equal(quick.mode, SNAP_QUICK);
 	assert_int_equal(quick.totals.apparent, first.totals.apparent);
 	assert_memory_equal(quick.fingerprint.b, first.fingerprint.b, 16);
-	assert_true(quick.stats.statx < first.stats.statx);
+	assert_true(quick.details->stats.statx < first.details->stats.statx);
 	take(f->index, f->tree.path, SNAP_WARM, &warm);
 	assert_int_equal(warm.mode, SNAP_WARM);
 	assert_int_equal(warm.totals.apparent, first.totals.apparent + 2);
 	assert_true(warm.totals.bytes > first.totals.bytes);
-	assert_int_equal(warm.nodes_written, 2); /* the directory and the way to it */
+	assert_int_equal(warm.details->nodes_written, 2); /* the directory and the way to it */
 	snap_info_done(&first);
 	snap_info_done(&quick);
 	snap_info_done(&warm);
@@ -412,8 +412,8 @@ static void quick_knows_the_others_where_one_came_and_one_went(void **state)
 	append_bytes(&f->tree, "c/d/3", 1);
 	take(f->index, f->tree.path, SNAP_QUICK, &quick);
 	assert_int_equal(quick.totals.apparent, first.totals.apparent);
-	assert_int_equal(quick.stats.statx + 3, first.stats.statx);
-	assert_int_equal(quick.nodes_written, 1); /* the top; bb is as a was */
+	assert_int_equal(quick.details->stats.statx + 3, first.details->stats.statx);
+	assert_int_equal(quick.details->nodes_written, 1); /* the top; bb is as a was */
 	snap_info_done(&first);
 	snap_info_done(&quick);
 }
@@ -447,14 +447,14 @@ static void an_unchanged_tree_writes_a_row_and_no_node(void **state)
 		struct snap_info again;
 
 		take(f->index, f->tree.path, modes[i], &again);
-		assert_int_equal(again.nodes_written, 0);
-		assert_int_equal(again.listings_written, 0);
+		assert_int_equal(again.details->nodes_written, 0);
+		assert_int_equal(again.details->listings_written, 0);
 		assert_int_equal(again.ref, first.ref);
 		assert_int_equal(snaps_number(f->index, "SELECT count(*) FROM snapshot"), i + 2);
 		assert_int_equal(snaps_number(f->index, "SELECT count(*) FROM pack"), packs);
-		assert_true(again.stats.openat <= first.stats.openat);
-		assert_true(again.stats.statx <= first.stats.statx);
-		assert_true(again.stats.getdents64 <= first.stats.getdents64);
+		assert_true(again.details->stats.openat <= first.details->stats.openat);
+		assert_true(again.details->stats.statx <= first.details->stats.statx);
+		assert_true(again.details->stats.getdents64 <= first.details->stats.getdents64);
 		snap_info_done(&again);
 	}
 	snap_info_done(&first);
@@ -568,12 +568,12 @@ static void what_prune_keeps_reads_as_before(void **state)
 		struct snap_info info;
 
 		take(f->index, f->tree.path, SNAP_WARM, &info);
-		assert_int_equal(info.nodes_written, 1);
+		assert_int_equal(info.details->nodes_written, 1);
 		assert_true(info.ref >> REF_SLOT_BITS >= (uint64_t)next);
 		assert_equal_to_a_fresh_index(f, 0, &info);
 		snap_info_done(&info);
 		take(f->index, f->tree.path, SNAP_COLD, &info);
-		assert_int_equal(info.nodes_written, 0);
+		assert_int_equal(info.details->nodes_written, 0);
 		snap_info_done(&info);
 	}
 	assert_sound(f->index);
@@ -598,7 +598,7 @@ static void scans_go_on_between_prunes(void **state)
 			act(&w);
 		take(f->index, f->tree.path, round % 3 ? SNAP_WARM : SNAP_COLD, &info);
 		assert_equal_to_a_fresh_index(f, round, &info);
-		if (info.nodes_written)
+		if (info.details->nodes_written)
 			assert_true(snaps_number(f->index, "SELECT max(id) FROM pack") > highest);
 		highest = MAX(highest, snaps_number(f->index, "SELECT max(id) FROM pack"));
 		snap_info_done(&info);

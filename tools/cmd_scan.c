@@ -123,6 +123,7 @@ static void print_problems(const struct scan_totals *t)
 
 static void print_summary(const struct snap_info *i)
 {
+	const struct snap_details *d = i->details;
 	const struct scan_totals *t = &i->totals;
 	char bytes[16], apparent[16], index[16];
 
@@ -137,15 +138,15 @@ static void print_summary(const struct snap_info *i)
 	print_problems(t);
 	(void)printf("  %.2f s with %" PRIu64 " readers, %" PRIu64
 	             " system calls, %.1f MB memory\n",
-	             (double)i->stats.wall_ns / 1e9, i->stats.readers,
-	             i->stats.openat + i->stats.statx + i->stats.getdents64,
-	             (double)i->stats.peak_rss_kb / 1024);
-	(void)printf("  storage %s: %s\n  %s\n", i->stats.storage, i->stats.storage_evidence,
-	             i->stats.readers_log);
+	             (double)d->stats.wall_ns / 1e9, d->stats.readers,
+	             d->stats.openat + d->stats.statx + d->stats.getdents64,
+	             (double)d->stats.peak_rss_kb / 1024);
+	(void)printf("  storage %s: %s\n  %s\n", d->stats.storage, d->stats.storage_evidence,
+	             d->stats.readers_log);
 	if (i->id)
 		(void)printf("  snapshot %" PRId64 ": %" PRIu64
 		             " directories were new to the index, which takes %s\n",
-		             i->id, i->nodes_written, tool_human(i->index_bytes, index));
+		             i->id, d->nodes_written, tool_human(d->index_bytes, index));
 }
 
 static int report(const struct scan_args *a, const struct snap_info *i)
@@ -191,7 +192,8 @@ static int begin(struct snap *s, const char *root, enum snap_mode mode, struct s
 
 static int scan_only(const struct scan_args *a, const char *path)
 {
-	struct snap_info info = { 0 };
+	struct snap_details details = { 0 };
+	struct snap_info info = { .details = &details };
 	struct scan_report rep;
 	int r = scan_run(path, &a->options, NULL, &rep), status;
 
@@ -201,7 +203,7 @@ static int scan_only(const struct scan_args *a, const char *path)
 	info.root = rep.root;
 	info.time = rep.start;
 	info.totals = rep.totals;
-	info.stats = rep.stats;
+	details.stats = rep.stats;
 	info.complete = rep.totals.errors == 0;
 	status = report(a, &info);
 	scan_report_done(&rep);
