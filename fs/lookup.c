@@ -6,7 +6,7 @@
 
 /* -- lookup ---------------------------------------------------------------------------------- */
 
-static void forget(struct fs *fs, fuse_ino_t ino, uint64_t n)
+void req_forget(struct fs *fs, fuse_ino_t ino, uint64_t n)
 {
 	struct node_id id = node_id_unpack(ino);
 
@@ -26,22 +26,22 @@ void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, struct fuse_e
 	if (e->attr_timeout != 0)
 		e->attr_timeout = now;
 	if (fuse_reply_entry(req, e) < 0) /* interrupted: the kernel will not forget it */
-		forget(fs, e->ino, 1);
+		req_forget(fs, e->ino, 1);
 }
 
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
-              const struct snap_entry *e, struct fuse_entry_param *ret)
+              const struct snap_node *n, const struct snap_entry *e, struct fuse_entry_param *ret)
 {
 	uint64_t ino = ino_child(dir->ino, e->name, e->name_len);
-	struct snap_node n;
+	struct snap_node kid;
 	uint32_t row;
-	int r = snap_node_get(fs->s, e->kid, &n);
+	int r = snap_kid_get(fs->s, n, e->kid, &kid);
 
 	if (r < 0)
 		return r;
 	row = rows_lookup(&fs->view.rows, parent, ino, e->kid, dir->fixed, &fs->view.now, g);
-	attr_dir(ino, &n, &ret->attr);
-	snap_node_put(fs->s, &n);
+	attr_dir(ino, &kid, &ret->attr);
+	snap_node_put(fs->s, &kid);
 	if (row == (uint32_t)ROW_RETRY)
 		return -EAGAIN;
 	ret->ino = row;
@@ -87,7 +87,7 @@ static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, cons
 	if (r == 0 || (r > 0 && !snap_entry_exists(&e)))
 		r = -ENOENT;
 	if (r > 0 && e.type == SCAN_DIR && e.kid)
-		r = entry_dir(fs, g, parent, &dir, &e, ret);
+		r = entry_dir(fs, g, parent, &dir, &n, &e, ret);
 	else if (r > 0)
 		r = entry_file(fs, g, parent, dir.ino, &e, &root_ino, ret);
 	snap_node_put(fs->s, &n);
@@ -279,7 +279,7 @@ void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
 	struct fs *fs = req_fs(req);
 
 	atomic_fetch_add_explicit(&fs->count[C_FORGET], 1, memory_order_relaxed);
-	forget(fs, ino, n);
+	req_forget(fs, ino, n);
 	fuse_reply_none(req);
 }
 
@@ -289,6 +289,6 @@ void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forg
 
 	atomic_fetch_add_explicit(&fs->count[C_FORGET], count, memory_order_relaxed);
 	for (size_t i = 0; i < count; i++)
-		forget(fs, forgets[i].ino, forgets[i].nlookup);
+		req_forget(fs, forgets[i].ino, forgets[i].nlookup);
 	fuse_reply_none(req);
 }

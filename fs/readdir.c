@@ -30,6 +30,9 @@ struct listing { /* one reply in the making */
 	uint32_t row;
 	uint64_t root_ino;
 	struct row dir;
+	const struct snap_node *n;
+	fuse_ino_t *looked_up; /* what the reply gives to the kernel */
+	size_t n_looked_up, cap;
 };
 
 static off_t cookie_of(const struct gen *g, uint64_t at)
@@ -46,6 +49,7 @@ static bool has_room(struct listing *l, const char *name)
 	return !l->full;
 }
 
+/* An entry without ino is a name and a type; others have been looked up. */
 static void put_entry(struct listing *l, const char *name, const struct fuse_entry_param *e,
                       uint64_t at)
 {
@@ -53,11 +57,14 @@ static void put_entry(struct listing *l, const char *name, const struct fuse_ent
 	char *p = l->buf + l->len;
 	size_t room = l->size - l->len;
 
+	if (e->ino &&
+	    base_reserve(&l->looked_up, &l->cap, l->n_looked_up + 1, sizeof(*l->looked_up)) == 0)
+		l->looked_up[l->n_looked_up++] = e->ino;
 	l->len += l->plus ? fuse_add_direntry_plus(l->req, p, room, name, e, cookie)
 	                  : fuse_add_direntry(l->req, p, room, name, &e->attr, cookie);
 }
 
-/* "." and "..": the kernel takes only number and type of them; an ino of 0 makes no lookup. */
+/* "." and "..": the kernel takes only number and type of them. */
 static void put_dot(struct listing *l, const char *name, uint64_t ino, uint64_t at)
 {
 	struct fuse_entry_param e = { .attr = { .st_ino = ino, .st_mode = S_IFDIR | 0755 } };
@@ -89,6 +96,14 @@ static void put_virtual_dir(struct listing *l, const char *name, uint8_t virt, u
 	put_entry(l, name, &e, at);
 }
 
+static void name_only(struct listing *l, const struct snap_entry *e, struct stat *ret)
+{
+	ret->st_mode = attr_mode(e->type);
+	ret->st_ino = e->type == SCAN_DIR
+	                      ? ino_child(l->dir.ino, e->name, e->name_len)
+	                      : ino_file(l->fs, l->g, l->row, l->dir.ino, e, &l->root_ino);
+}
+
 static int put_real(struct listing *l, const struct snap_entry *e)
 {
 	struct fuse_entry_param p = { 0 };
@@ -98,15 +113,15 @@ static int put_real(struct listing *l, const struct snap_entry *e)
 	name_to_shown(l->row == ROW_TOP, e->name, shown);
 	if (!has_room(l, shown))
 		return 0;
-	if (!l->plus) {
-		p.attr.st_mode = attr_mode(e->type);
-		p.attr.st_ino = e->type == SCAN_DIR ? ino_child(l->dir.ino, e->name, e->name_len)
-		                                    : ino_file(l->fs, l->g, l->row, l->dir.ino, e,
-		                                               &l->root_ino);
-	} else if (e->type == SCAN_DIR && e->kid) {
-		r = entry_dir(l->fs, l->g, l->row, &l->dir, e, &p);
-	} else {
+	if (!l->plus)
+		name_only(l, e, &p.attr);
+	else if (e->type == SCAN_DIR && e->kid)
+		r = entry_dir(l->fs, l->g, l->row, &l->dir, l->n, e, &p);
+	else
 		r = entry_file(l->fs, l->g, l->row, l->dir.ino, e, &l->root_ino, &p);
+	if (r == -EUCLEAN) { /* whoever asks for it is told; its neighbours are whole */
+		name_only(l, e, &p.attr);
+		r = 0;
 	}
 	if (r < 0)
 		return r;
@@ -173,6 +188,7 @@ static int list_dir(struct listing *l, off_t off)
 	if (r < 0)
 		return r;
 	l->dir = dir;
+	l->n = &n;
 	if (at < AT_DOT)
 		put_dot(l, ".", dir.ino, AT_DOT);
 	if (at < AT_DOTDOT)
@@ -304,6 +320,15 @@ static int list(struct listing *l, const struct node_id *id, off_t off)
 	return list_virtual(l, id->virt, off);
 }
 
+static void send(struct listing *l)
+{
+	if (fuse_reply_buf(l->req, l->buf, l->len) == 0)
+		return;
+	/* The reader was killed: the kernel will not forget what it never got. */
+	for (size_t i = 0; i < l->n_looked_up; i++)
+		req_forget(l->fs, l->looked_up[i], 1);
+}
+
 static void do_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
 	struct fs *fs = req_begin(req, plus ? C_READDIRPLUS : C_READDIR);
@@ -323,8 +348,9 @@ static void do_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, b
 	if (r < 0)
 		req_error(fs, req, r);
 	else
-		(void)fuse_reply_buf(req, l.buf, l.len);
+		send(&l);
 	free(l.buf);
+	free(l.looked_up);
 	req_end(fs);
 }
 

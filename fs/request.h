@@ -70,9 +70,9 @@ int req_text_size(struct fs *fs, const struct gen *g, const struct node_id *id,
 /* Can the text be given at once? */
 bool req_text_ready(struct fs *fs, const struct node_id *id);
 
-/* Entries with one more lookup counted. */
+/* Entries with one more lookup counted. n is the node of the directory they are in, dir its row. */
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
-              const struct snap_entry *e, struct fuse_entry_param *ret);
+              const struct snap_node *n, const struct snap_entry *e, struct fuse_entry_param *ret);
 int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir_ino,
                const struct snap_entry *e, uint64_t *root_ino, struct fuse_entry_param *ret);
 int lookup_virtual_dir(struct fs *fs, const struct gen *g, uint32_t row, uint8_t virt,
@@ -81,6 +81,9 @@ int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name,
               struct fuse_entry_param *ret);
 /* True if the reply comes later, from a job; else *r says why not. */
 bool lookup_window(struct fs *fs, fuse_req_t req, const char *name, int *r);
+
+/* Give lookups of a node id back. */
+void req_forget(struct fs *fs, fuse_ino_t ino, uint64_t n);
 
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n);

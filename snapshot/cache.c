@@ -636,9 +636,10 @@ int snap_keyed_head_get(struct snap *s, const struct snap_node *held, uint64_t r
 }
 
 /* What is made up in memory may hold roots that its totals do not count. */
-int snap_kid_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
+static int get_kid(struct snap *s, const struct snap_node *n, uint64_t ref, bool listing,
+                   struct snap_node *ret)
 {
-	int r = snap_head_get(s, ref, ret);
+	int r = get(s, ref, listing, ret);
 
 	if (r == 0 && n->ref >> REF_SLOT_BITS < VIRTUAL_FIRST &&
 	    ret->totals.dirs >= n->totals.dirs) {
@@ -646,6 +647,16 @@ int snap_kid_head(struct snap *s, const struct snap_node *n, uint64_t ref, struc
 		r = -EUCLEAN;
 	}
 	return r;
+}
+
+int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
+{
+	return get_kid(s, n, ref, true, ret);
+}
+
+int snap_kid_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
+{
+	return get_kid(s, n, ref, false, ret);
 }
 
 void snap_node_put(struct snap *s, struct snap_node *n)

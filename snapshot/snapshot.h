@@ -154,7 +154,8 @@ int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret);
  * Its own metadata is left out (meta, problem, error), and it has no entries to walk.
  */
 int snap_head_get(struct snap *s, uint64_t ref, struct snap_node *ret);
-/** The same for a sub-directory of n, which must be the smaller tree: a damaged index could hold a ring. */
+/** Both for a sub-directory of n, which must be the smaller tree: a damaged index could hold a ring. */
+int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
 int snap_kid_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
 void snap_node_put(struct snap *s, struct snap_node *n);
 /** A second pin on a node already held. */

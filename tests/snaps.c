@@ -142,42 +142,35 @@ static struct record_dir *add_dir(struct record *r, const struct snap_node *n, c
 }
 
 struct task {
-	uint64_t ref;
-	uint64_t dirs; /* of its parent: more than its own unless somebody made a circle */
+	struct snap_node node; /* pinned */
 	char *path;
 };
 
-/* Read one directory and put its sub-directories on the list. */
-static int read_node(struct snap *s, struct record *r, struct task job, struct task **todo,
+/* Note one directory and put its sub-directories on the list. */
+static int read_node(struct snap *s, struct record *r, struct task *job, struct task **todo,
                      size_t *n, size_t *cap)
 {
-	struct snap_node node;
+	bool top = strcmp(job->path, ".") == 0;
 	struct snap_iter it;
-	int rc = snap_node_get(s, job.ref, &node);
+	int rc;
 
-	if (rc == 0 && node.totals.dirs >= job.dirs) {
-		snap_node_put(s, &node);
-		rc = -EUCLEAN;
-	}
-	if (rc < 0) {
-		free(job.path);
-		return rc;
-	}
-	(void)add_dir(r, &node, job.path);
-	snap_iter_init(&it, &node);
+	(void)add_dir(r, &job->node, job->path);
+	snap_iter_init(&it, &job->node);
 	while ((rc = snap_iter_next(&it)) > 0) {
-		struct task next = { .ref = it.e.kid, .dirs = node.totals.dirs };
-		bool top = strcmp(job.path, ".") == 0;
+		struct task next;
 
 		if (!it.e.kid)
 			continue;
+		rc = snap_kid_get(s, &job->node, it.e.kid, &next.node);
+		if (rc < 0)
+			break;
 		if (base_reserve(todo, cap, *n + 1, sizeof(**todo)) < 0 ||
-		    asprintf(&next.path, "%s%s%s", top ? "" : job.path, top ? "" : "/", it.e.name) <
-		            0)
+		    asprintf(&next.path, "%s%s%s", top ? "" : job->path, top ? "" : "/",
+		             it.e.name) < 0)
 			errx(99, "no memory");
 		(*todo)[(*n)++] = next;
 	}
-	snap_node_put(s, &node);
+	snap_node_put(s, &job->node);
 	return rc;
 }
 
@@ -189,18 +182,23 @@ static int by_path(const void *a, const void *b)
 
 int snaps_read(struct snap *s, uint64_t ref, struct record *ret)
 {
-	struct task *todo = NULL;
+	struct task *todo = NULL, job = { .path = NULL };
 	size_t n = 0, cap = 0;
-	int r;
+	int r = snap_node_get(s, ref, &job.node);
 
 	*ret = (struct record){ .lock = PTHREAD_MUTEX_INITIALIZER };
-	r = read_node(s, ret, (struct task){ ref, UINT64_MAX, strdup(".") }, &todo, &n, &cap);
-	while (r == 0 && n > 0) {
-		n--;
-		r = read_node(s, ret, todo[n], &todo, &n, &cap);
+	if (r == 0) {
+		job.path = strdup(".");
+		r = read_node(s, ret, &job, &todo, &n, &cap);
 	}
-	while (n > 0)
-		free(todo[--n].path);
+	while (r == 0 && n > 0) {
+		job = todo[--n];
+		r = read_node(s, ret, &job, &todo, &n, &cap);
+	}
+	while (n > 0) {
+		snap_node_put(s, &todo[--n].node);
+		free(todo[n].path);
+	}
 	free(todo);
 	if (ret->n)
 		qsort(ret->dir, ret->n, sizeof(struct record_dir *), by_path);
