@@ -237,18 +237,7 @@ int catalog_select(struct snap *s, bool details, const char *condition, int64_t 
 int catalog_read(sqlite3_stmt *st, bool details, struct snap_info *i);
 int catalog_latest(struct snap *s, int64_t root, uint64_t *ref, int64_t *time);
 
-/* -- cache.c -- */
-struct pack_cache *cache_new(void);
-void cache_free(struct pack_cache *c);
-/*
- * As snap_head_get(), with the key; without the handle's lock if it lies in the pack of held, which is one
- * that this gave, or empty.
- */
-int snap_keyed_head_get(struct snap *s, const struct snap_node *held, uint64_t ref,
-                        struct snap_node *ret, struct node_key *key);
-/* The stored fingerprint of a node, with and without its check. */
-int snap_node_key(struct snap *s, uint64_t ref, struct node_key *ret);
-int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret);
+/* -- unpack.c -- */
 
 /*
  * The larger part of a pack: often not needed, since heads say what there is below, and fingerprints whether
@@ -272,12 +261,35 @@ struct snap_pack {
 	struct snap_pack *newer, *older; /* snap.lock */
 };
 
+/*
+ * Unpack a row: its heads into *made unless p has them, fingerprints and lists if it has any. What was made
+ * of either is the caller's, also after an error.
+ */
+int pack_row_unpack(const struct snap *s, struct ZSTD_DCtx_s *zstd, const struct pack_row *row,
+                    const struct snap_pack *p, struct snap_pack **made, struct pack_lists *lists);
+/* Give p what it has not got yet; the rest stays in l. Call with the lock held, or alone. Returns bytes added. */
+size_t pack_lists_attach(struct snap_pack *p, struct pack_lists *l);
+void pack_lists_done(struct pack_lists *l);
+void pack_free(struct snap_pack *p);
+
+/* -- cache.c -- */
+struct pack_cache *cache_new(void);
+void cache_free(struct pack_cache *c);
+/*
+ * As snap_head_get(), with the key; without the handle's lock if it lies in the pack of held, which is one
+ * that this gave, or empty.
+ */
+int snap_keyed_head_get(struct snap *s, const struct snap_node *held, uint64_t ref,
+                        struct snap_node *ret, struct node_key *key);
+/* The stored fingerprint of a node, with and without its check. */
+int snap_node_key(struct snap *s, uint64_t ref, struct node_key *ret);
+int snap_node_fingerprint(struct snap *s, uint64_t ref, struct snap_fingerprint *ret);
+
 uint64_t cache_virtual_id(struct snap *s);
 void cache_add_virtual(struct snap *s, struct snap_pack *p);
 /* Is there a node in this slot, or did prune empty it? */
 bool pack_has(const struct snap_pack *p, size_t slot);
 /* Verify and decode a row, with its lists if it has them. Call with the lock held, or alone. */
 int pack_decode(struct snap *s, const struct pack_row *row, struct snap_pack **ret);
-void pack_free(struct snap_pack *p);
 
 #endif
