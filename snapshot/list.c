@@ -112,12 +112,13 @@ static int read_rows(sqlite3_stmt *st, const struct snap_list *known, struct sna
 	return r ? r : snap_errno(rc);
 }
 
-/* Ids are never used again: as many up to the last known as before are the same ones. */
+/* Ids are never used again: as many up to the last known as before are the same ones. An index holds both columns. */
 static int all_are_left(struct snap *s, const struct snap_list *known, bool *ret)
 {
+	static const char count[] =
+		"SELECT count(*) FROM snapshot s JOIN root r ON r.id = s.root WHERE +s.id <= ?";
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT count(*) FROM snapshot WHERE +id <= ?", -1, &st,
-	                            NULL);
+	int rc = sqlite3_prepare_v2(s->db, count, -1, &st, NULL);
 
 	if (rc == SQLITE_OK) {
 		(void)sqlite3_bind_int64(st, 1, known->info[known->n - 1]->id);

@@ -447,6 +447,12 @@ static void a_list_stays_while_others_grow_from_it(void **state)
 		assert_true(i == 0 || list[i].info[0] == list[1].info[0]); /* in memory once */
 	}
 	assert_null(list[1].info[0]->details);
+	snap_release(s);
+	assert_int_equal(snaps_sql(f->index, "UPDATE snapshot SET root = 99 WHERE id = 7"), 0);
+	assert_int_equal(snap_list_refresh(s, &list[59], &other), 0);
+	assert_int_equal(other.n, 58); /* one belongs to nothing now, as many rows as before */
+	assert_int_equal(other.info[6]->id, 8);
+	snap_list_done(&other);
 	assert_int_equal(snap_prune(s, &policy, 0, false, &pruned), 0);
 	snap_pruned_done(&pruned);
 	assert_int_equal(snap_list_refresh(s, &list[59], &other), 0);
