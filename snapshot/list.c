@@ -135,7 +135,7 @@ static int list_rows(struct snap *s, const struct snap_list *known, struct snap_
 	int64_t after = INT64_MIN;
 	bool left = false;
 	sqlite3_stmt *st;
-	int r = known->n ? all_are_left(s, known, &left) : 0;
+	int r = known->shelf ? all_are_left(s, known, &left) : 0;
 
 	if (r < 0)
 		return r;
