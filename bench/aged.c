@@ -13,7 +13,7 @@
  * Nothing is remembered of an entry: what a generation before drew for it is drawn again.
  */
 #include "bench/dataset_parts.h"
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <assert.h>
 #include <inttypes.h>

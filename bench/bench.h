@@ -26,7 +26,7 @@
 #define BENCH_BENCH_H
 
 #include "bench/dataset.h"
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
  *     remove             the same names again, children first
  */
 #include "bench/dataset_parts.h"
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <assert.h>
 #include <dirent.h>

@@ -8,7 +8,7 @@
  *     gendata --step one DIR          then deep, scattered, reset, remove; with the same --entries
  */
 #include "bench/dataset.h"
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <fcntl.h>
 #include <getopt.h>

@@ -8,7 +8,7 @@
 #ifndef BENCH_GRID_H
 #define BENCH_GRID_H
 
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <stdio.h>
 

@@ -18,7 +18,7 @@
  * small images get smaller blocks otherwise. Counters are written at the end and at each SIGUSR1.
  */
 #define FUSE_USE_VERSION 312
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <fcntl.h>
 #include <fuse_lowlevel.h>

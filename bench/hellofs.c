@@ -14,7 +14,7 @@
  *     -f, -s, -o ...     as in every FUSE program
  */
 #define FUSE_USE_VERSION 312
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <fuse_lowlevel.h>
 #include <stdio.h>

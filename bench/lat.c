@@ -10,7 +10,7 @@
  */
 #include "bench/latency.h"
 
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <getopt.h>
 #include <stdio.h>

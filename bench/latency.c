@@ -4,7 +4,7 @@
  */
 #include "bench/latency.h"
 
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -17,7 +17,7 @@
  */
 #include "bench/walk_floor.h"
 
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 #ifndef FS_FS_H
 #define FS_FS_H
 
-#include "fs/text.h"
+#include "base/text.h"
 #include "snapshot/snapshot.h"
 
 struct fs_options {

@@ -23,7 +23,9 @@
 #define FUSE_USE_VERSION 314
 
 #include "fs/fs.h"
-#include "fs/text.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "base/varint.h"
 
 #include <fuse_lowlevel.h>
 #include <pthread.h>
@@ -239,8 +241,6 @@ int window_find(const char *name);
 /* The snapshot that window w of snapshot i begins with: as old as the window, or the oldest; NULL: none. */
 const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i,
                                      size_t w);
-/* The part of path that lies below root, "" for the root itself; NULL if path is not in it. */
-const char *path_below(const char *root, const char *path);
 
 /* grown.c: the tree of growth; call with g->lock. */
 int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret);

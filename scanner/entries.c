@@ -13,6 +13,7 @@
  *
  * Totals are taken from what is handed out, so a name that the kernel lists twice counts once.
  */
+#include "base/varint.h"
 #include "scanner/internal.h"
 
 #include <dirent.h>

@@ -9,7 +9,7 @@
 #ifndef SCANNER_MOUNTINFO_H
 #define SCANNER_MOUNTINFO_H
 
-#include "scanner/base.h"
+#include "base/base.h"
 
 struct mount {
 	uint64_t id; /* statx calls it STATX_MNT_ID */

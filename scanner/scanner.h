@@ -16,7 +16,7 @@
 #ifndef SCANNER_SCANNER_H
 #define SCANNER_SCANNER_H
 
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <stdatomic.h>
 #include <sys/statvfs.h>

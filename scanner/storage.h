@@ -12,7 +12,7 @@
 #ifndef SCANNER_STORAGE_H
 #define SCANNER_STORAGE_H
 
-#include "scanner/base.h"
+#include "base/base.h"
 
 enum storage_kind {
 	STORAGE_UNKNOWN,

@@ -5,6 +5,8 @@
 #ifndef SNAPSHOT_INTERNAL_H
 #define SNAPSHOT_INTERNAL_H
 
+#include "base/bytes.h"
+#include "base/varint.h"
 #include "snapshot/snapshot.h"
 
 #include <pthread.h>
@@ -26,19 +28,6 @@ enum {
 	CACHE_WRITER =
 		256 << 10, /* it walks along each tree once; memory used again is faster than new */
 };
-
-/* A growing byte string. */
-struct bytes {
-	uint8_t *p;
-	size_t len, cap;
-};
-
-static inline int bytes_reserve(struct bytes *b, size_t more)
-{
-	return base_reserve(&b->p, &b->cap, b->len + more, 1);
-}
-
-int bytes_add(struct bytes *b, const void *p, size_t len);
 
 /* -- listing.c: the canonical form of a directory's entries -- */
 struct listing_encoder {

@@ -18,17 +18,6 @@ enum {
 	ENTRY_MAX = 400,
 };
 
-int bytes_add(struct bytes *b, const void *p, size_t len)
-{
-	int r = bytes_reserve(b, len);
-
-	if (r == 0 && len) {
-		memcpy(b->p + b->len, p, len);
-		b->len += len;
-	}
-	return r;
-}
-
 /* What a file of this size takes when it lies in whole 4 KiB blocks. */
 static uint64_t usual_blocks(uint64_t size)
 {

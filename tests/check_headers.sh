@@ -21,7 +21,7 @@ while IFS= read -r header; do
 		echo "$header does not compile alone"
 		bad=1
 	}
-done < <(find scanner snapshot fs tools bench tests -name '*.h' 2>/dev/null | LC_ALL=C sort)
+done < <(find base scanner snapshot fs tools bench tests -name '*.h' 2>/dev/null | LC_ALL=C sort)
 [ $headers -gt 0 ] || {
 	echo "no header found"
 	bad=1

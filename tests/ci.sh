@@ -107,7 +107,7 @@ with_coverage()
 # The files that .clang-format-include names
 c_files()
 {
-	find scanner snapshot fs tools bench tests -name '*.[ch]' 2>/dev/null | LC_ALL=C sort
+	find base scanner snapshot fs tools bench tests -name '*.[ch]' 2>/dev/null | LC_ALL=C sort
 }
 
 # step NAME COMMAND...: one line when fine; what it says when not

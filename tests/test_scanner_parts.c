@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The parts of the scanner alone: mount points, hard links, paths, directories seen, numbers. */
+#include "base/varint.h"
 #include "scanner/internal.h"
 #include "tests/tree.h"
 

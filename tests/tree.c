@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tree - see tree.h. Everything is done relative to descriptors, so neither depth nor names matter. */
 #include "tests/tree.h"
-#include "scanner/base.h"
+#include "base/base.h"
 
 #include <dirent.h>
 #include <err.h>

@@ -4,10 +4,10 @@
  *
  * Errors:  running out of memory sets failed; further additions do nothing. Check it once at the end.
  */
-#ifndef FS_TEXT_H
-#define FS_TEXT_H
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
 
-#include "scanner/base.h"
+#include "base/base.h"
 
 struct text {
 	char *p; /* not terminated */

@@ -32,16 +32,6 @@ const struct snap_info *window_start(const struct snap_list *all, const struct s
 	return all->info[at];
 }
 
-const char *path_below(const char *root, const char *path)
-{
-	size_t len = strcmp(root, "/") == 0 ? 0 : strlen(root);
-
-	if (strncmp(path, root, len) != 0 || (path[len] != '/' && path[len] != '\0'))
-		return NULL;
-	path += len;
-	return *path == '/' ? path + 1 : path;
-}
-
 /* -- growth ---------------------------------------------------------------------------------- */
 
 static void put_change(const struct usage_dir *d, struct text *out, const struct snap_change *c)

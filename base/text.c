@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* text - a growing text; the only place where a name becomes text. */
-#include "fs/text.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How names, numbers and times become text: any byte goes in, only harmless bytes come out. */
-#include "fs/text.h"
+#include "base/text.h"
 #include "tests/scans.h"
 #include "tests/tree.h"
 
