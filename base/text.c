@@ -30,15 +30,27 @@ void text_puts(struct text *t, const char *s)
 
 void text_printf(struct text *t, const char *fmt, ...)
 {
-	char buf[512];
-	va_list ap;
+	size_t room = t->cap - t->len;
+	va_list ap, again;
 	int n;
 
+	if (t->failed)
+		return;
 	va_start(ap, fmt);
-	n = vsnprintf(buf, sizeof(buf), fmt, ap);
+	va_copy(again, ap);
+	n = vsnprintf(t->p ? t->p + t->len : NULL, room, fmt, ap);
+	if (n < 0) {
+		t->failed = true;
+	} else if ((size_t)n < room) {
+		t->len += (size_t)n;
+	} else if (base_reserve(&t->p, &t->cap, t->len + (size_t)n + 1, 1) < 0) { /* and the NUL */
+		t->failed = true;
+	} else {
+		(void)vsnprintf(t->p + t->len, (size_t)n + 1, fmt, again);
+		t->len += (size_t)n;
+	}
+	va_end(again);
 	va_end(ap);
-	if (n > 0)
-		text_add(t, buf, MIN((size_t)n, sizeof(buf) - 1));
 }
 
 void text_u64(struct text *t, uint64_t v)
@@ -90,13 +102,49 @@ size_t text_utf8_len(const char *str, size_t len)
 	return n;
 }
 
+/* What steers a terminal, ends a line, or turns the direction in which the rest is shown. */
+static const struct {
+	uint16_t first, last;
+} steering[] = {
+	{ 0x0000, 0x001f }, /* C0 */
+	{ 0x007f, 0x009f }, /* DEL and C1, of which U+009B is CSI */
+	{ 0x061c, 0x061c }, /* Arabic letter mark */
+	{ 0x200e, 0x200f }, /* left-to-right and right-to-left mark */
+	{ 0x2028,
+	  0x202e }, /* line and paragraph separator; embeddings and overrides of direction */
+	{ 0x2066, 0x2069 }, /* isolates of direction */
+};
+
+static unsigned code_point(const char *str, size_t len)
+{
+	const unsigned char *s = (const unsigned char *)str;
+	unsigned c = len == 1 ? s[0] : s[0] & (0x7fu >> len);
+
+	for (size_t i = 1; i < len; i++)
+		c = c << 6 | (s[i] & 0x3f);
+	return c;
+}
+
+static bool is_steering(const char *s, size_t len)
+{
+	unsigned c = code_point(s, len);
+
+	if (c > 0x1f && c < 0x7f)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(steering); i++)
+		if (c >= steering[i].first && c <= steering[i].last)
+			return true;
+	return false;
+}
+
+/* The second byte of what is steering is no valid beginning, so all bytes of it are escaped. */
 static void escape(struct text *t, const char *s, size_t len, unsigned char first_plain)
 {
 	for (size_t i = 0; i < len;) {
 		unsigned char c = (unsigned char)s[i];
 		size_t n = text_utf8_len(s + i, len - i);
 
-		if (n == 0 || c < first_plain || c == 0x7f || c == '\\') {
+		if (n == 0 || c < first_plain || c == '\\' || is_steering(s + i, n)) {
 			text_printf(t, "\\%03o", c);
 			i++;
 		} else {
@@ -120,21 +168,34 @@ void text_json_string(struct text *t, const char *s, size_t len, bool *lossy)
 {
 	text_puts(t, "\"");
 	for (size_t i = 0; i < len;) {
-		unsigned char c = (unsigned char)s[i];
 		size_t n = text_utf8_len(s + i, len - i);
 
 		if (n == 0) {
 			text_puts(t, "\xef\xbf\xbd");
 			*lossy = true;
-			i++;
-		} else if (c < 0x20 || c == 0x7f || c == '"' || c == '\\') {
-			text_printf(t, c == '"' || c == '\\' ? "\\%c" : "\\u%04x", c);
-			i++;
+		} else if (s[i] == '"' || s[i] == '\\') {
+			text_printf(t, "\\%c", s[i]);
+		} else if (is_steering(s + i, n)) {
+			text_printf(t, "\\u%04x", code_point(s + i, n));
 		} else {
 			text_add(t, s + i, n);
-			i += n;
 		}
+		i += MAX(n, (size_t)1);
 	}
+	text_puts(t, "\"");
+}
+
+void text_json_field(struct text *t, const char *key, const char *s, size_t len)
+{
+	bool lossy = false;
+
+	text_printf(t, "\"%s\":", key);
+	text_json_string(t, s, len, &lossy);
+	if (!lossy)
+		return;
+	text_printf(t, ",\"%s_hex\":\"", key);
+	for (size_t i = 0; i < len; i++)
+		text_printf(t, "%02x", (unsigned char)s[i]);
 	text_puts(t, "\"");
 }
 

@@ -56,12 +56,77 @@ static void what_is_not_utf8_is_octal(void **state)
 		{ "\xe2\x28\xa1", "\\342(\\241" },
 		{ "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" }, /* the last code point there is */
 		{ "\xed\x9f\xbf", "\xed\x9f\xbf" },
-		{ "\xc2\x80", "\xc2\x80" },
+		{ "\xc2\xa0", "\xc2\xa0" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_escaped(text_escaped, rows[i].in, strlen(rows[i].in), rows[i].want);
+}
+
+/* The first and the last of each range that steers a terminal or a reader, and their neighbours, which do not. */
+static const struct {
+	const char *in, *octal, *json;
+} steering[] = {
+	{ "\x7f", "\\177", "\\u007f" },
+	{ "\xc2\x80", "\\302\\200", "\\u0080" },
+	{ "\xc2\x85", "\\302\\205", "\\u0085" }, /* ends a line */
+	{ "\xc2\x9b"
+	  "2J",
+	  "\\302\\2332J", "\\u009b2J" }, /* clears the screen */
+	{ "\xc2\x9f", "\\302\\237", "\\u009f" },
+	{ "\xc2\xa0", NULL, NULL },
+	{ "\xd8\x9b", NULL, NULL },
+	{ "\xd8\x9c", "\\330\\234", "\\u061c" },
+	{ "\xd8\x9d", NULL, NULL },
+	{ "\xe2\x80\x8d", NULL, NULL }, /* joins emoji */
+	{ "\xe2\x80\x8e", "\\342\\200\\216", "\\u200e" },
+	{ "\xe2\x80\x8f", "\\342\\200\\217", "\\u200f" },
+	{ "\xe2\x80\x90", NULL, NULL },
+	{ "\xe2\x80\xa7", NULL, NULL },
+	{ "\xe2\x80\xa8", "\\342\\200\\250", "\\u2028" },
+	{ "\xe2\x80\xa9", "\\342\\200\\251", "\\u2029" },
+	{ "\xe2\x80\xaa", "\\342\\200\\252", "\\u202a" },
+	{ "\xe2\x80\xae", "\\342\\200\\256", "\\u202e" },
+	{ "\xe2\x80\xaf", NULL, NULL },
+	{ "\xe2\x81\xa5", NULL, NULL },
+	{ "\xe2\x81\xa6", "\\342\\201\\246", "\\u2066" },
+	{ "\xe2\x81\xa9", "\\342\\201\\251", "\\u2069" },
+	{ "\xe2\x81\xaa", NULL, NULL },
+	{ "\xf0\x9f\x98\x80", NULL, NULL },
+};
+
+static void assert_json(const char *in, size_t len, const char *want, bool want_lossy);
+
+static void what_steers_a_terminal_or_a_reader_is_escaped(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(steering); i++) {
+		const char *in = steering[i].in;
+		char quoted[32];
+
+		assert_escaped(text_escaped, in, strlen(in),
+		               steering[i].octal ? steering[i].octal : in);
+		assert_escaped(text_escaped_spaces, in, strlen(in),
+		               steering[i].octal ? steering[i].octal : in);
+		(void)snprintf(quoted, sizeof(quoted), "\"%s\"",
+		               steering[i].json ? steering[i].json : in);
+		assert_json(in, strlen(in), quoted, false);
+	}
+}
+
+static void a_json_field_keeps_lossy_bytes(void **state)
+{
+	struct text t = { 0 };
+
+	(void)state;
+	text_json_field(&t, "path", "a\xc2\x9b", 3);
+	text_puts(&t, " ");
+	text_json_field(&t, "root", "\xff", 1);
+	text_add(&t, "", 1);
+	assert_string_equal(t.p,
+	                    "\"path\":\"a\\u009b\" \"root\":\"\xef\xbf\xbd\",\"root_hex\":\"ff\"");
+	text_done(&t);
 }
 
 /* Undo \ooo. */
@@ -264,9 +329,15 @@ static void numbers_are_plain(void **state)
 
 static void a_long_text_grows(void **state)
 {
+	static char word[2000];
 	struct text t = { 0 };
 
 	(void)state;
+	memset(word, 'x', sizeof(word) - 1);
+	text_printf(&t, "<%s>", word);
+	assert_int_equal(t.len, sizeof(word) + 1);
+	assert_int_equal(t.p[t.len - 1], '>');
+	t.len = 0;
 	for (int i = 0; i < 100000; i++)
 		text_puts(&t, "0123456789");
 	assert_false(t.failed);
@@ -281,6 +352,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_written_as_in_proc_mounts),
 		cmocka_unit_test(what_is_not_utf8_is_octal),
+		cmocka_unit_test(what_steers_a_terminal_or_a_reader_is_escaped),
+		cmocka_unit_test(a_json_field_keeps_lossy_bytes),
 		cmocka_unit_test(an_escaped_name_can_be_read_back),
 		cmocka_unit_test(json_strings_are_quoted),
 		cmocka_unit_test(json_strings_parse_back),
