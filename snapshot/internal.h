@@ -177,7 +177,11 @@ void known_unlock(struct known *k, const struct snap_fingerprint *fp);
 uint64_t known_find(struct known *k, const struct snap_fingerprint *fp, uint32_t *check);
 int known_add(struct known *k, const struct node_key *key, uint64_t ref);
 
-/* -- store.c -- */
+/* -- db.c -- */
+enum {
+	BUSY_MS = 5000 /* how long a reader waits for a lock that is held for a moment */
+};
+
 struct snap {
 	char *path;
 	unsigned flags;

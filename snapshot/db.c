@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * db - SQLite as we use it: errors, single statements, transactions.
+ *
+ * One connection per handle, used under the handle's lock. Reads happen inside a transaction that stays
+ * open until snap_release(): single reads outside of one cost five times as much.
+ */
+#include "snapshot/internal.h"
+
+int snap_errno(int sqlite_rc)
+{
+	switch (sqlite_rc & 0xff) {
+	case SQLITE_OK:
+	case SQLITE_ROW:
+	case SQLITE_DONE:
+		return 0;
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return -EBUSY;
+	case SQLITE_FULL:
+		return -ENOSPC;
+	case SQLITE_NOTADB:
+		return -EMEDIUMTYPE;
+	case SQLITE_PERM:
+	case SQLITE_AUTH:
+	case SQLITE_CANTOPEN:
+		return -EACCES;
+	case SQLITE_READONLY:
+		return -EROFS;
+	case SQLITE_TOOBIG:
+		return -EFBIG;
+	case SQLITE_IOERR: /* a full disk shows in any call, and the one that failed set errno last */
+		return errno == ENOSPC || errno == EDQUOT ? -ENOSPC : -EIO;
+	default: /* CORRUPT, and a schema or value that we did not write */
+		return -EUCLEAN;
+	}
+}
+
+const char *snap_strerror(int error)
+{
+	switch (-error) {
+	case EBUSY:
+		return "another process is writing to it";
+	case ENOSPC:
+		return "no space left on its device";
+	case EMEDIUMTYPE:
+		return "not a DiskTracker index";
+	case EPROTONOSUPPORT:
+		return "written by a newer version of DiskTracker";
+	case EOPNOTSUPP:
+		return "written by an older version of DiskTracker, and converting it needs the right to write it";
+	case EUCLEAN:
+		return "damaged";
+	case ESTALE:
+		return "a part of it is missing: damaged, or just pruned; 'disktracker check' tells";
+	case ENOLCK:
+		return "the log beside it cannot be used, since its directory cannot be written";
+	case EROFS:
+		return "it cannot be written";
+	case EPERM:
+		return "owned or writable by somebody else; refused";
+	default:
+		return strerror(-error);
+	}
+}
+
+int store_exec(sqlite3 *db, const char *sql)
+{
+	return snap_errno(sqlite3_exec(db, sql, NULL, NULL, NULL));
+}
+
+int store_int(sqlite3 *db, const char *sql, int64_t *ret)
+{
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(st);
+	if (rc == SQLITE_ROW)
+		*ret = sqlite3_column_int64(st, 0);
+	(void)sqlite3_finalize(st);
+	return rc == SQLITE_ROW ? 0 : rc == SQLITE_DONE ? -EUCLEAN : snap_errno(rc);
+}
+
+int store_bytes(struct snap *s, uint64_t *ret)
+{
+	int64_t pages = 0, size = 0;
+	int r = store_int(s->db, "PRAGMA page_count", &pages);
+
+	if (r == 0)
+		r = store_int(s->db, "PRAGMA page_size", &size);
+	*ret = (uint64_t)(pages * size);
+	return r;
+}
+
+/* Call with the lock held. */
+int store_begin_read(struct snap *s)
+{
+	int r = 0;
+
+	if (!s->in_read) {
+		r = store_exec(s->db, "BEGIN");
+		s->in_read = r == 0;
+	}
+	return r;
+}
+
+int store_begin_write(struct snap *s)
+{
+	int r = -EBUSY;
+
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->in_read && !s->writing) {
+		(void)store_exec(s->db, "COMMIT");
+		s->in_read = false;
+	}
+	if (!s->writing) {
+		(void)sqlite3_busy_timeout(s->db, 0);
+		r = store_exec(s->db, "BEGIN IMMEDIATE");
+		(void)sqlite3_busy_timeout(s->db, BUSY_MS);
+	}
+	if (r == 0)
+		s->in_read = s->writing = true, s->lost = 0;
+	(void)pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+void store_fold_log(struct snap *s)
+{
+	(void)sqlite3_busy_timeout(s->db, 0);
+	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	(void)sqlite3_busy_timeout(s->db, BUSY_MS);
+}
+
+int store_in_write(struct snap *s, int r)
+{
+	if (!s->writing || !sqlite3_get_autocommit(s->db))
+		return r;
+	if (!s->lost)
+		s->lost = r < 0 ? r : -EIO;
+	return s->lost;
+}
+
+void store_end_write(struct snap *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->writing) {
+		if (!sqlite3_get_autocommit(s->db))
+			(void)store_exec(s->db, "ROLLBACK");
+		s->in_read = s->writing = false;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+void snap_release(struct snap *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->in_read && !s->writing) {
+		(void)store_exec(s->db, "COMMIT");
+		s->in_read = false;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+int snap_data_version(struct snap *s, uint64_t *ret)
+{
+	int rc = SQLITE_OK;
+
+	snap_release(s);
+	(void)pthread_mutex_lock(&s->lock);
+	if (!s->get_version)
+		rc = sqlite3_prepare_v3(s->db, "PRAGMA data_version", -1, SQLITE_PREPARE_PERSISTENT,
+		                        &s->get_version, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(s->get_version);
+	if (rc == SQLITE_ROW)
+		*ret = (uint64_t)sqlite3_column_int64(s->get_version, 0);
+	(void)sqlite3_reset(s->get_version);
+	(void)pthread_mutex_unlock(&s->lock);
+	return rc == SQLITE_ROW ? 0 : snap_errno(rc);
+}
