@@ -96,16 +96,27 @@ expect 0 "the aged data set has the same entries, sizes and times" is_same
 expect 0 "and its inodes are all over it" is_scattered "$tmp/aged"
 expect 1 "which those of the plain one are not" is_scattered "$tmp/plain"
 
+# has_entries N: what bench_tool made has come to that many
+# shellcheck disable=SC2317 # expect calls it
+has_entries()
+{
+	[ "$(find "$tmp/work" -printf '\n' 2>/dev/null | wc -l)" -ge "$1" ]
+}
+
+# interrupt N: when the tree that it builds has N entries
 # shellcheck disable=SC2317 # expect calls it
 interrupt()
 {
 	"$bench" --dir "$tmp/work" --no-peers --runs 1000 >/dev/null 2>&1 &
-	sleep "$1"
+	until has_entries "$1"; do
+		kill -0 $! || break
+		sleep 0.02
+	done
 	kill -TERM $!
 	wait $!
 }
-expect 143 "interrupted while it builds the tree" interrupt 0.2
-expect 143 "interrupted later" interrupt 6
+expect 143 "interrupted while it builds the tree" interrupt 100
+expect 143 "interrupted when the tree is whole" interrupt 50001
 
 left=$(ls -A "$tmp/work")
 [ -z "$left" ] || {

@@ -68,7 +68,7 @@ nested_tmpfs()
 	equal "$(number "$mnt$src/tmpfs" bytes)" "$(du_of "$src/tmpfs")" && equal "$(number "$mnt$src/tmpfs" files)" 1 || return
 	equal "$(number "$mnt$src/real" files)" 1 || return
 	head -c 400000 /dev/zero >"$src/tmpfs/g"
-	scan_ok "$src/tmpfs" && wait_for 1 equal_du "$src/tmpfs" && mount_stop
+	scan_ok "$src/tmpfs" && wait_for equal_du "$src/tmpfs" && mount_stop
 }
 
 equal_du()
@@ -84,13 +84,13 @@ stopped_mount()
 	mount_at "$src/ours" || return
 	first=$daemon
 	kill -STOP "$first"
-	within 1 scan_ok "$src" && within 1 scan_ok --cross-mounts "$src" || status=1
+	scan_ok "$src" && scan_ok --cross-mounts "$src" || status=1
 	kill -CONT "$first"
 	[ $status -eq 0 ] || return
 	mount_start && listed mount ours && mount_stop || return
 	kill -KILL "$first"
 	wait "$first" 2>/dev/null
-	within 1 scan_ok "$src" && mount_start && listed mount ours && mount_stop || return
+	scan_ok "$src" && mount_start && listed mount ours && mount_stop || return
 	status_is 0 "$DT" umount "$src/ours"
 }
 
@@ -150,9 +150,9 @@ time.sleep(60)
 PY
 	local holder=$!
 	started $holder
-	wait_for 3 is_mounted "$src/auto" || return 0 # no autofs here
-	timeout 5 "$DT" scan --index "$index" "$src" >"$work/scan.out" 2>&1 || return
-	timeout 5 "$DT" scan --index "$index" --cross-mounts "$src" >"$work/scan.out" 2>&1 || return
+	wait_for is_mounted "$src/auto" || return 0 # no autofs here
+	timeout $patience "$DT" scan --index "$index" "$src" >"$work/scan.out" 2>&1 || return
+	timeout $patience "$DT" scan --index "$index" --cross-mounts "$src" >"$work/scan.out" 2>&1 || return
 	umount -l "$src/auto"
 	kill -TERM $holder
 }

@@ -226,7 +226,7 @@ db.execute("ROLLBACK")' "$index"; }
 	"$@" >"$work/waiting" 2>&1 &
 	waiter=$!
 	started $waiter
-	wait_for 12 grep -q "$sentence" "$work/waiting" || status=1
+	wait_for grep -q "$sentence" "$work/waiting" || status=1
 	kill -0 $waiter || status=1
 	# shellcheck disable=SC2153
 	echo >&"${HOLDER[1]}"

@@ -18,7 +18,7 @@ PROGRAM, INDEX, SOURCE, MOUNT = sys.argv[1:5]
 READERS, SNAPSHOTS = int(sys.argv[5]), int(sys.argv[6])
 VIEW = MOUNT + SOURCE
 NAMES = ("stat", "bytes", "summary", "top", "children", "files", "largest")
-HANGS = 30.0  # seconds
+HANGS = 120  # seconds: no machine is loaded that much
 
 
 def write(path, size):
@@ -185,8 +185,9 @@ def main():
     early, late = (statistics.median(besides for _, besides in quarter) for quarter in quarters)
     print("resident, kB:", *(resident for resident, _ in memory[::max(1, len(memory) // 10)]), memory[-1][0])
     print(f"besides the caches, kB: {early}, {late}")
-    # Half of the snapshots lie between the two; the list of all takes a quarter of a KB for each.
-    if not os.environ.get("SANITIZED") and late > early + 1500 + SNAPSHOTS:
+    # Half of the snapshots lie between the two; the list of all takes a quarter of a KB for each. Few snapshots
+    # say nothing: what a loaded machine leaves half done is more than they take.
+    if SNAPSHOTS >= 400 and not os.environ.get("SANITIZED") and late > early + 1500 + SNAPSHOTS:
         print("the memory grows")
         fine = False
     sys.exit(not fine)

@@ -92,7 +92,7 @@ mounted_while_killed()
 		[ "$("$DT" list --index "$index" | wc -l)" = "$n_listed" ] || continue
 		equal "$(number "$mnt$small" bytes)" "$before" || return
 	done
-	scan_ok "$small" && wait_for 1 equal_du "$small" && mount_stop
+	scan_ok "$small" && wait_for equal_du "$small" && mount_stop
 }
 
 equal_du()

@@ -114,34 +114,20 @@ now_ms()
 	echo $((${t/[.,]/} / 1000))
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds
+# How long a test waits for what has to come before it calls that a hang: no machine is loaded that much.
+patience=120
+
+# wait_for COMMAND...: until it succeeds; when it comes to that does not decide anything
 wait_for()
 {
-	local seconds=$1 end
-	shift
-	is_sanitized && seconds=$((seconds * 4))
-	end=$(($(now_ms) + seconds * 1000))
+	local end=$(($(now_ms) + patience * 1000))
 	until "$@" >/dev/null 2>&1; do
 		[ "$(now_ms)" -lt $end ] || {
-			echo "not within $seconds s: $*"
+			echo "not within $patience s: $*"
 			return 1
 		}
 		sleep 0.02
 	done
-}
-
-# within SECONDS COMMAND...: it succeeds, and takes no longer
-within()
-{
-	local seconds=$1 start
-	shift
-	is_sanitized && seconds=$((seconds * 4))
-	start=$(now_ms)
-	"$@" || return
-	[ $(($(now_ms) - start)) -le $((seconds * 1000)) ] || {
-		echo "took $(($(now_ms) - start)) ms: $*"
-		return 1
-	}
 }
 
 # The mount points at or below a path, deepest first
@@ -211,7 +197,7 @@ clean_up()
 	done < <(mounts_below "$work") 2>/dev/null
 	for pid in "${pids[@]}"; do
 		is_ours "$pid" || continue
-		timeout 5 tail --pid="$pid" -f /dev/null || kill -KILL "$pid"
+		timeout $patience tail --pid="$pid" -f /dev/null || kill -KILL "$pid"
 	done 2>/dev/null
 	for pid in $(our_daemons); do
 		kill -KILL "$pid"
@@ -237,7 +223,7 @@ finish()
 # scan PATH...: into $index; what it says goes to $work/scan.out
 scan()
 {
-	timeout 100 "$DT" scan --index "$index" "$@" >"$work/scan.out" 2>&1
+	timeout $patience "$DT" scan --index "$index" "$@" >"$work/scan.out" 2>&1
 }
 
 scan_ok()
@@ -256,7 +242,7 @@ mount_at()
 	"$DT" mount -f --index "$index" "$@" "$point" >"$work/mount.log" 2>&1 &
 	daemon=$!
 	started "$daemon"
-	wait_for 10 is_mounted "$point" && wait_for 10 test -e "$point/.usage" && return
+	wait_for is_mounted "$point" && wait_for test -e "$point/.usage" && return
 	cat "$work/mount.log"
 	return 1
 }
@@ -272,13 +258,37 @@ mount_stop()
 	local point=${1:-$mnt} status=0
 
 	# The tools of the script may hold a directory for another moment.
-	wait_for 5 "$DT" umount "$point" || return
+	wait_for "$DT" umount "$point" || return
 	wait "$daemon" || status=$?
 	[ $status -eq 0 ] || {
 		cat "$work/mount.log"
 		echo "the mount ended with status $status"
 	}
 	return $status
+}
+
+# newest_of ROOT: id of its newest snapshot in the index
+newest_of()
+{
+	"$DT" list --index "$index" | awk -F '\t' -v root="$1" '$6 == root { id = $1 } END { print id }'
+}
+
+# shows_newest ROOT [MOUNTPOINT]: the mount has come to the root's newest snapshot, and so has what the kernel keeps
+shows_newest()
+{
+	equal "$(sed -n 's/^snapshot //p' "${2:-$mnt}$1/.usage/stat")" "$(newest_of "$1")"
+}
+
+# knows_newest ROOT [MOUNTPOINT]: the mount has noticed it; for one that does not show the root itself
+knows_newest()
+{
+	equal "$(sed -n 's/^snapshot //p' "${2:-$mnt}/.telemetry/scan")" "$(newest_of "$1")"
+}
+
+# scan_seen ROOT [MOUNTPOINT]: scan it, and wait until the mount shows that
+scan_seen()
+{
+	scan_ok "$1" && wait_for shows_newest "$@"
 }
 
 # number PATH NAME: cat PATH/.usage/NAME
@@ -300,7 +310,7 @@ status_is()
 {
 	local want=$1 got=0
 	shift
-	timeout 30 "$@" >"$work/out" 2>"$work/err" || got=$?
+	timeout $patience "$@" >"$work/out" 2>"$work/err" || got=$?
 	[ "$got" -eq "$want" ] || {
 		echo "status $got instead of $want: $*"
 		cat "$work/out" "$work/err"
@@ -326,7 +336,7 @@ fails_with()
 {
 	local pattern=$1 said
 	shift
-	if said=$(LC_ALL=C timeout 30 "$@" 2>&1 >/dev/null); then
+	if said=$(LC_ALL=C timeout $patience "$@" 2>&1 >/dev/null); then
 		echo "this should have failed: $*"
 		return 1
 	fi

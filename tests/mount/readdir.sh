@@ -12,7 +12,7 @@ n=200000
 
 on_view()
 {
-	timeout 120 "$probe" "$1" "$view/large" $n
+	timeout $patience "$probe" "$1" "$view/large" $n
 }
 
 # Readers go on while snapshots land: names that were there all the time come exactly once.
@@ -20,7 +20,7 @@ while_snapshots_land()
 {
 	local i status=0
 	for i in 1 2 3; do
-		timeout 120 "$probe" small "$view/middle" 20000 >"$work/probe.$i" 2>&1 &
+		timeout $patience "$probe" small "$view/middle" 20000 >"$work/probe.$i" 2>&1 &
 		started $!
 		local reader$i=$!
 	done
@@ -41,7 +41,7 @@ while_snapshots_land()
 changes_under_a_reader()
 {
 	VIEW=$view/changing SRC=$src DT=$DT INDEX=$index $python - <<'PY'
-import ctypes, os, subprocess, sys, time
+import ctypes, json, os, subprocess, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 def getdents(fd, size=4096):
     buf = ctypes.create_string_buffer(size)
@@ -64,8 +64,11 @@ for step in range(4):
     for i in range(step * 200, step * 200 + 100):
         os.unlink(os.path.join(src, f"file-{i * 4:05}"))
         open(os.path.join(src, f"file-{i * 4 + 1:05}-new"), "w").close()
-    subprocess.run([os.environ["DT"], "scan", "--index", os.environ["INDEX"], os.environ["SRC"]], check=True, stdout=subprocess.DEVNULL)
-    time.sleep(0.7)
+    said = subprocess.run([os.environ["DT"], "scan", "--index", os.environ["INDEX"], "--json", os.environ["SRC"]], check=True,
+                          stdout=subprocess.PIPE)
+    newest = json.loads(said.stdout)["snapshot"]
+    while f"snapshot {newest}\n" not in open(view + "/.usage/stat").read():
+        time.sleep(0.02)
 while names := getdents(fd):
     seen += names
 seen = [name.decode() for name in seen if name not in (b".", b"..")]

@@ -22,7 +22,9 @@ tell()
 
 check 'a tree is scanned' hammer first
 check 'and mounted' mount_start
-check "$readers readers, $snapshots snapshots: every read is whole, of one moment, and returns; memory stays flat" hammer
+flat=
+[ "$snapshots" -lt 400 ] || flat='; memory stays flat'
+check "$readers readers, $snapshots snapshots: every read is whole, of one moment, and returns$flat" hammer
 tell
 check 'it ends without a complaint' mount_stop
 finish

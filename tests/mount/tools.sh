@@ -159,7 +159,7 @@ interrupted_scan()
 		-e inject=statx:delay_enter=50000 "$DT" scan --index "$index" --threads 1 "$src" >"$work/scan.out" 2>&1 &
 	tracer=$!
 	started $tracer
-	wait_for 5 test -s "$index" || return
+	wait_for test -s "$index" || return
 	sleep 0.3
 	read -r pid _ <"/proc/$tracer/task/$tracer/children" || [ -n "$pid" ] || return
 	kill -INT "$pid"
@@ -185,7 +185,7 @@ check 'an index without a snapshot is mounted' mount_start
 check 'before the first snapshot the files exist and say 0' says_zero
 check 'and every tool reads them' tools_py few "$mnt/.usage"
 check 'the first snapshot comes' scan_ok "$src"
-check 'and is shown' wait_for 1 test -e "$view/.usage/bytes"
+check 'and is shown' wait_for test -e "$view/.usage/bytes"
 check 'with its numbers' equal "$(number "$mnt" bytes)" "$(du -s -B1 "$src" | cut -f 1)"
 check 'it ends without a complaint' mount_stop
 finish
