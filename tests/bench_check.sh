@@ -54,7 +54,8 @@ check()
 }
 
 expect 0 "all as in the baseline" check "$baseline"
-while read -r key counter; do
+# A sanitizer needs to see the program once, not each way to fail.
+ldd "$bench" | grep -qE 'lib(asan|tsan)' || while read -r key counter; do
 	plant "$key" "$counter"
 	expect 1 "$counter of $key off by one" check "$tmp/planted.json"
 done <<-END

@@ -5,8 +5,8 @@
 #
 #   gcc       warnings are errors; all suites
 #   clang     warnings are errors; compiled only, unless a SUITE is named
-#   asan      gcc, AddressSanitizer with leak check and UBSan; suites unit and mount
-#   tsan      gcc, ThreadSanitizer; suites unit and threads
+#   asan      gcc, AddressSanitizer with leak check and UBSan; suites unit, mount and bench
+#   tsan      gcc, ThreadSanitizer; suite threads: what has threads, of unit and mount tests
 #   valgrind  memcheck; suite unit
 #   coverage  gcovr's summary, and build-coverage/coverage.html; all suites
 #   lint      no build: layers, lone headers, formatting, shell scripts
@@ -64,7 +64,7 @@ with_asan()
 {
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:strict_string_checks=1
 	export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
-	[ $# -gt 0 ] || set -- unit mount
+	[ $# -gt 0 ] || set -- unit mount bench
 	CC=gcc configure build-asan -Db_sanitize=address,undefined -Dman=false
 	ninja -C build-asan
 	run_tests build-asan 4 "$@"
@@ -73,10 +73,10 @@ with_asan()
 with_tsan()
 {
 	export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$top/tests/tsan.supp
-	[ $# -gt 0 ] || set -- unit threads
+	[ $# -gt 0 ] || set -- threads
 	# gcc 12's ThreadSanitizer cannot place its shadow where a kernel randomizes addresses widely.
 	setarch -R true 2>/dev/null && run_with=(setarch -R)
-	CC=gcc configure build-tsan -Db_sanitize=thread -Dman=false
+	CC=gcc configure build-tsan -Db_sanitize=thread -Dman=false -Dbench=false
 	ninja -C build-tsan
 	run_tests build-tsan 6 "$@"
 }

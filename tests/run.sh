@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # run.sh [--quick] - installs what the tests need, builds with warnings as errors and runs everything:
-# all suites with gcc, a clang build, unit and mount suites under ASan+UBSan, unit tests and the mount
-# suites with most threads under TSan.
+# all suites with gcc, a clang build, unit and mount suites under ASan+UBSan, what has threads under TSan.
+# Configurations are built and tested beside each other, since a mount test mostly waits; what one says is
+# shown when it has ended.
 # --quick: the unit suite with gcc only. At the end it repeats what failed and why. The last line is always
 # "N passed, N failed, N skipped", over all stages; the exit status is 0 only if something passed and nothing failed.
 set -u
@@ -12,7 +13,10 @@ top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=tools/packages.sh
 . "$top/tools/packages.sh"
 passed=0 failed=0 skipped=0
-why=$(mktemp) || exit 1
+work=$(mktemp -d) || exit 1
+why=$work/why
+: >"$why"
+declare -A running=() # process of each stage that has not been shown yet
 
 finish()
 {
@@ -21,28 +25,56 @@ finish()
 		printf '\n==== what failed, and what it said ====\n'
 		cat -- "$why"
 	fi
-	rm -f -- "$why"
+	rm -rf -- "$work"
 	printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 	[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 	exit $?
 }
 
+# Each stage has a process group of its own, so that what it started ends with it.
 interrupted()
 {
+	local pid
+
+	trap - INT TERM HUP
+	for pid in "${running[@]}"; do
+		kill -TERM -- "-$pid" 2>/dev/null && wait "$pid"
+	done
 	failed=$((failed + 1))
 	exit
 }
 
-# stage CONFIG FOLDER HEADLINE [SUITE...]: runs tests/ci.sh and adds what its tests said.
-# A stage that fails although no test did (it would not build, say) is one failure.
-stage()
+# start CONFIG [SUITE...]: runs tests/ci.sh in the background
+start()
 {
-	local config=$1 log=$top/$2/meson-logs/testlog.json said status=0 ok=0 bad=0 left=0
+	local config=$1
 
-	printf '\n==== %s ====\n' "$3"
-	shift 3
-	rm -f -- "$log"
-	"$top/tests/ci.sh" "$config" "$@" || status=$?
+	rm -f -- "$top/$(folder_of "$config")/meson-logs/testlog.json"
+	set -m
+	"$top/tests/ci.sh" "$@" >"$work/$config" 2>&1 </dev/null &
+	set +m
+	running[$config]=$!
+}
+
+folder_of()
+{
+	case $1 in
+	gcc) echo build-test ;;
+	*) echo "build-$1" ;;
+	esac
+}
+
+# show CONFIG HEADLINE: waits for it, shows what it said, and adds what its tests said.
+# A stage that fails although no test did (it would not build, say) is one failure.
+show()
+{
+	local config=$1 log status=0 said ok=0 bad=0 left=0
+
+	log=$top/$(folder_of "$config")/meson-logs/testlog.json
+	wait "${running[$config]}" || status=$?
+	unset "running[$config]"
+	printf '\n==== %s ====\n' "$2"
+	cat -- "$work/$config"
 	if [ -e "$log" ]; then
 		# The counts are the last line; what comes before is for people.
 		said=$(python3 "$top/tests/count.py" "$log" "$why")
@@ -52,6 +84,7 @@ stage()
 	fi
 	if [ $status -ne 0 ] && [ "$bad" -eq 0 ]; then
 		echo "---- tests/ci.sh $config: status $status, although no test failed" | tee -a "$why"
+		tail -n 20 -- "$work/$config" >>"$why"
 		bad=1
 	fi
 	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
@@ -71,10 +104,16 @@ trap finish EXIT
 trap interrupted INT TERM HUP
 packages_need "${PACKAGES_BUILD[@]}" "${PACKAGES_TEST[@]}" || interrupted
 if [ "$quick" ]; then
-	stage gcc build-test 'gcc, warnings are errors: unit tests' unit
+	start gcc unit
+	show gcc 'gcc, warnings are errors: unit tests'
 	exit
 fi
-stage gcc build-test 'gcc, warnings are errors: all tests'
-stage clang build-clang 'clang, warnings are errors: build'
-stage asan build-asan 'AddressSanitizer and UBSan: unit and mount tests'
-stage tsan build-tsan 'ThreadSanitizer: unit tests and mounts with many threads'
+echo "Building and testing with gcc, clang, AddressSanitizer and ThreadSanitizer, which takes some minutes."
+start gcc
+start asan
+start tsan
+show gcc 'gcc, warnings are errors: all tests'
+start clang
+show tsan 'ThreadSanitizer: what has threads'
+show asan 'AddressSanitizer and UBSan: unit and mount tests'
+show clang 'clang, warnings are errors: build'

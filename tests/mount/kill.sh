@@ -7,7 +7,9 @@
 . "$(dirname -- "$0")/lib.sh" "$@"
 need_fuse
 need $python
-rounds=${TEST_KILLS:-20}
+rounds=20
+is_sanitized && rounds=10
+rounds=${TEST_KILLS:-$rounds}
 mkfifo "$work/quiet" && exec {quiet}<>"$work/quiet"
 
 # What list says, and what SQLite says of the file

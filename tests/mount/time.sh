@@ -281,6 +281,7 @@ head -c 4096 /dev/zero >"$src/still/full"
 head -c 100 /dev/zero >"$src/still/part"
 head -c 9000 /dev/zero >"$src/other/below/f"
 counts=(20 6 2 18 30)
+is_sanitized && counts=(6 4 1 8 10)
 [ -n "${LONG:-}" ] && counts=(200 10 30 200 200)
 
 check 'the first scan is cold, and says so' mode_is cold
