@@ -511,19 +511,9 @@ static int count_whole(struct scan_dir *d, const struct item *it)
 static int account(struct scan_dir *d, const struct item *it, const struct scan_entry *e,
                    bool by_inode)
 {
-	switch (it->problem) {
-	case SCAN_OK:
-		break;
-	case SCAN_ERROR:
-		d->sum.errors++;
-		break;
-	case SCAN_VANISHED:
-		d->sum.vanished++;
+	totals_add_problem(&d->sum, it->problem);
+	if (it->problem > SCAN_ERROR)
 		return 0;
-	default:
-		d->sum.skipped++;
-		return 0;
-	}
 	if (it->type == SCAN_DIR && !it->problem)
 		return add_kid(d, e, it->d_ino, by_inode);
 	d->sum.entries++;

@@ -17,6 +17,7 @@
 #define SCANNER_SCANNER_H
 
 #include "base/base.h"
+#include "scanner/totals.h"
 
 #include <stdatomic.h>
 #include <sys/statvfs.h>
@@ -61,14 +62,6 @@ struct scan_entry {
 	uint8_t problem;       /* enum scan_problem; then meta is empty */
 	int error;             /* errno of SCAN_ERROR */
 	struct scan_meta meta; /* empty for SCAN_DIR: its own listing holds it */
-};
-
-struct scan_totals {
-	uint64_t bytes, apparent;
-	uint64_t files, dirs, entries; /* without the directory itself */
-	uint64_t shared;               /* bytes below whose inode also has a name elsewhere */
-	uint64_t errors, vanished, changed, skipped;
-	int64_t newest; /* newest mtime here and below */
 };
 
 /* What a sink keeps of a finished directory; the scanner stores it in the parent until its node(). */

@@ -43,7 +43,7 @@ static struct scan_dir *dir_new(struct scan_dir *parent, size_t index)
 	d->index = index;
 	d->fd = -1;
 	d->name = "";
-	d->sum.newest = INT64_MIN;
+	d->sum = (struct scan_totals)TOTALS_NONE;
 	atomic_init(&d->pending, 1);
 	(void)pthread_mutex_init(&d->lock, NULL);
 	if (parent) {
@@ -78,14 +78,7 @@ static void add_totals(struct scan_dir *parent, struct scan_dir *d, const struct
 {
 	parent->bytes += d->bytes;
 	parent->apparent += d->apparent;
-	parent->sum.files += t->files;
-	parent->sum.dirs += t->dirs + 1;
-	parent->sum.entries += t->entries + 1;
-	parent->sum.errors += t->errors;
-	parent->sum.vanished += t->vanished;
-	parent->sum.changed += t->changed;
-	parent->sum.skipped += t->skipped;
-	parent->sum.newest = MAX(parent->sum.newest, t->newest);
+	totals_add(&parent->sum, t);
 }
 
 static void give_links(struct scan *s, struct scan_dir *parent, struct scan_dir *d)
@@ -167,12 +160,7 @@ static void leave_out(struct worker *w, struct scan_dir *d, int problem, int err
 	(void)pthread_mutex_lock(&parent->lock);
 	parent->kids[d->index].problem = (uint8_t)problem;
 	parent->kids[d->index].error = error;
-	if (problem == SCAN_VANISHED)
-		parent->sum.vanished++;
-	else if (problem == SCAN_CHANGED)
-		parent->sum.changed++;
-	else
-		parent->sum.skipped++;
+	totals_add_problem(&parent->sum, (unsigned)problem);
 	(void)pthread_mutex_unlock(&parent->lock);
 	dir_free(d);
 	finish(w, parent);
@@ -212,8 +200,7 @@ static int give_listing(struct worker *w, struct scan_dir *d)
 
 	d->bytes = (size_exact)d->meta.blocks * 512;
 	d->sum.newest = d->meta.mtime;
-	d->sum.errors = d->problem == SCAN_ERROR;
-	d->sum.skipped = d->problem == SCAN_CACHE;
+	totals_add_problem(&d->sum, d->problem);
 	if (sink)
 		r = sink->listing(sink->ctx, w->id, &info, &w->listing, &d->state);
 	while (scan_listing_next(&w->listing, &e))

@@ -84,7 +84,7 @@ static uint8_t *put_head(uint8_t *p, const struct snap_node *n)
 	p = varint_put(p, t->dirs);
 	p = varint_put(p, t->entries);
 	p = varint_put(p, zigzag(t->newest));
-	if (t->errors | t->vanished | t->changed | t->skipped) {
+	if (totals_problems(t)) {
 		*flags |= R_COUNTERS;
 		p = varint_put(p, t->errors);
 		p = varint_put(p, t->vanished);
@@ -188,11 +188,10 @@ int record_listing(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 
 uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids)
 {
-	uint64_t v[] = { t->bytes,   t->apparent,         t->files,
-		         t->dirs,    t->entries,          t->shared,
-		         t->errors,  t->vanished,         t->changed,
-		         t->skipped, (uint64_t)t->newest, listing_len,
-		         n_kids };
+	const struct {
+		struct scan_totals totals;
+		uint64_t listing_len, n_kids;
+	} v = { *t, listing_len, n_kids };
 
-	return (uint32_t)XXH3_64bits(v, sizeof(v));
+	return (uint32_t)XXH3_64bits(&v, sizeof(v));
 }

@@ -222,7 +222,7 @@ static bool is_trusted(const struct snap_writer *w, const struct snap_node *n,
 	const struct scan_totals *t = &n->totals;
 
 	return n->meta.mtime == now->mtime && now->mtime < w->trusted_until && !n->problem &&
-	       !(t->errors | t->vanished | t->changed) && !has_skipped(n);
+	       totals_problems(t) == t->skipped && !has_skipped(n);
 }
 
 static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir,

@@ -19,36 +19,6 @@ int join_keep(struct gen *g, uint64_t ref)
 	return 0;
 }
 
-static void add_totals(struct scan_totals *t, const struct scan_totals *child)
-{
-	t->bytes = size_sum(t->bytes, child->bytes);
-	t->apparent = size_sum(t->apparent, child->apparent);
-	t->files += child->files;
-	t->dirs += child->dirs + 1;
-	t->entries += child->entries + 1;
-	t->shared = size_sum(t->shared, child->shared);
-	t->errors += child->errors;
-	t->vanished += child->vanished;
-	t->changed += child->changed;
-	t->skipped += child->skipped;
-	t->newest = MAX(t->newest, child->newest);
-}
-
-/* A newer snapshot of a directory inside takes the place of the one that was counted. */
-static void subtract_totals(struct scan_totals *t, const struct scan_totals *child)
-{
-	t->bytes -= MIN(t->bytes, child->bytes);
-	t->apparent -= MIN(t->apparent, child->apparent);
-	t->files -= MIN(t->files, child->files);
-	t->dirs -= MIN(t->dirs, child->dirs + 1);
-	t->entries -= MIN(t->entries, child->entries + 1);
-	t->shared -= MIN(t->shared, child->shared);
-	t->errors -= MIN(t->errors, child->errors);
-	t->vanished -= MIN(t->vanished, child->vanished);
-	t->changed -= MIN(t->changed, child->changed);
-	t->skipped -= MIN(t->skipped, child->skipped);
-}
-
 /* One level of the joined tree: the roots list[first..last) are its directory or lie below it. */
 struct level {
 	size_t first, last;
@@ -122,10 +92,11 @@ static int add_child(struct view *v, struct gen *g, const struct level *l, struc
 	if (r < 0)
 		return r;
 	if (!l->base || old)
-		add_totals(&b->totals, &n.totals);
+		totals_add(&b->totals, &n.totals);
 	snap_node_put(v->s, &n);
+	/* A newer snapshot of a directory inside takes the place of the one that was counted. */
 	if (old && (r = snap_node_get(v->s, old, &n)) == 0) {
-		subtract_totals(&b->totals, &n.totals);
+		totals_subtract(&b->totals, &n.totals);
 		snap_node_put(v->s, &n);
 	}
 	return r < 0 ? r : built_add(b, name, len, ref);
@@ -191,7 +162,7 @@ static int base_totals(struct view *v, uint64_t base, struct scan_totals *ret)
 static int make_level(struct view *v, struct gen *g, const struct level *l, uint64_t *ret)
 {
 	struct level inner = *l;
-	struct built b = { .totals.newest = INT64_MIN };
+	struct built b = { .totals = TOTALS_NONE };
 	uint64_t base;
 	int r = 0;
 
