@@ -122,7 +122,6 @@ static void stat_item(struct worker *w, int fd, struct item *it, const char *nam
 		return;
 	it->dev = statx_dev(&st); /* the set of links goes by the true inode number */
 	it->d_ino = st.stx_ino;
-	it->nlink = st.stx_nlink;
 }
 
 static int pack_run(struct scan_listing *l);
@@ -209,7 +208,7 @@ static uint8_t *pack_meta(uint8_t *p, const struct item *it, struct run *run)
 	p = varint_put(p, m->ino);
 	p = varint_put(p, it->d_ino);
 	p = varint_put(p, it->dev);
-	return varint_put(p, it->nlink);
+	return varint_put(p, m->nlink);
 }
 
 static const uint8_t *unpack_meta(const uint8_t *p, const uint8_t *end, struct run *run)
@@ -240,7 +239,7 @@ static const uint8_t *unpack_meta(const uint8_t *p, const uint8_t *end, struct r
 	p = varint_get(p, end, &it->d_ino);
 	p = varint_get(p, end, &it->dev);
 	p = varint_get(p, end, &nlink);
-	it->nlink = (uint32_t)nlink;
+	m->nlink = (uint32_t)nlink;
 	return p;
 }
 
@@ -499,7 +498,7 @@ static int add_kid(struct scan_dir *d, const struct scan_entry *e, uint64_t ino,
 static int count_whole(struct scan_dir *d, const struct item *it)
 {
 	const struct scan_meta *m = &it->meta;
-	struct link l = { it->dev, it->d_ino, m->blocks * 512, m->size, it->nlink, 1 };
+	struct link l = { it->dev, it->d_ino, m->blocks * 512, m->size, m->nlink, 1 };
 
 	d->bytes += l.bytes;
 	d->apparent += l.size;

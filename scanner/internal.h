@@ -53,7 +53,6 @@ struct item {
 	uint64_t d_ino;
 	struct scan_meta meta;
 	uint64_t dev;
-	uint32_t nlink;
 	uint32_t name_off; /* into names; NUL-terminated there */
 	int error;
 	uint16_t name_len;

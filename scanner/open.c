@@ -95,6 +95,7 @@ void meta_from_statx(const struct statx *st, uint64_t root_dev, struct scan_meta
 		.mode = st->stx_mode & 07777,
 		.multi = st->stx_nlink > 1 && !S_ISDIR(st->stx_mode),
 	};
+	ret->nlink = ret->multi ? st->stx_nlink : 0;
 }
 
 static bool is_directory(struct worker *w, int fd, const struct scan_dir *d)

@@ -51,8 +51,10 @@ struct scan_meta {
 	uint64_t ino;    /* see multi */
 	int64_t mtime;
 	uint32_t uid, gid;
-	uint16_t mode; /* permission bits, 07777 */
-	bool multi;    /* has several names: ino identifies the inode within the root */
+	uint16_t mode;  /* permission bits, 07777 */
+	bool multi;     /* has several names: ino identifies the inode within the root */
+	bool acl;       /* others than the mode says may or may not use it */
+	uint32_t nlink; /* with multi: how many names */
 };
 
 struct scan_entry {
@@ -64,6 +66,17 @@ struct scan_entry {
 	struct scan_meta meta; /* empty for SCAN_DIR: its own listing holds it */
 };
 
+/* Who may list a directory, as far as its own metadata tells. */
+enum scan_audience {
+	SCAN_OWNER,
+	SCAN_GROUP, /* and the owner */
+	SCAN_ALL
+};
+
+enum scan_audience scan_audience(const struct scan_meta *dir);
+/** May all who may list dir list this sub-directory of it too? */
+bool scan_audience_covers(const struct scan_meta *child, const struct scan_meta *dir);
+
 /* What a sink keeps of a finished directory; the scanner stores it in the parent until its node(). */
 struct scan_token {
 	uint64_t word[4];
@@ -74,6 +87,16 @@ struct scan_kid {
 	struct scan_token token; /* set by node() if problem == SCAN_OK */
 	uint8_t problem;         /* enum scan_problem: why it has no node */
 	int error;
+};
+
+/* What is known of a directory when all below it is finished. */
+struct scan_below {
+	const struct scan_totals *totals;
+	const struct scan_totals
+		*audience; /* what all who may list it can add up; NULL: the same */
+	bool links_leave;  /* here or below is an inode that also has a name elsewhere */
+	const struct scan_kid *kids;
+	size_t n_kids;
 };
 
 struct scan_dirinfo {
@@ -100,8 +123,8 @@ struct scan_sink {
 	int (*listing)(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
 	               struct scan_listing *l, void **ret);
 	/** A directory and all below it is finished. Takes state back. 0 or -errno. */
-	int (*node)(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
-	            const struct scan_kid *kids, size_t n_kids, struct scan_token *ret);
+	int (*node)(void *ctx, unsigned worker, void *state, const struct scan_below *below,
+	            struct scan_token *ret);
 	/**
 	 * NULL, or: may the entries be taken from what is known already? Then it adds them all to l and
 	 * returns 1; 0: read the directory. Files with several names are looked at in any case.

@@ -105,6 +105,7 @@ static void report_node(struct worker *w, struct scan_dir *d)
 {
 	struct scan *s = w->scan;
 	struct scan_totals totals;
+	struct scan_below below = { .totals = &totals, .kids = d->kids, .n_kids = d->n_kids };
 	struct scan_token token = { { 0 } };
 	int r = link_set_merge(&d->own, d->links, &d->bytes, &d->apparent);
 
@@ -113,8 +114,8 @@ static void report_node(struct worker *w, struct scan_dir *d)
 	if (r < 0)
 		walk_fail(s, r);
 	if (s->sink && d->state && !has_failed(s)) {
-		r = s->sink->node(s->sink->ctx, w->id, d->state, &totals, d->kids, d->n_kids,
-		                  &token);
+		below.links_leave = d->own.n > 0;
+		r = s->sink->node(s->sink->ctx, w->id, d->state, &below, &token);
 		if (r < 0)
 			walk_fail(s, r);
 	} else if (s->sink && d->state) {

@@ -37,7 +37,6 @@ static int load_kids(struct checker *c, const struct snap_node *n)
 
 static int check_fingerprint(struct checker *c, const struct snap_node *n)
 {
-	size_t len = (size_t)(n->end - n->listing);
 	struct node_key stored;
 	struct snap_fingerprint made;
 	int r = load_kids(c, n);
@@ -45,12 +44,10 @@ static int check_fingerprint(struct checker *c, const struct snap_node *n)
 	if (r == 0)
 		r = snap_node_key(c->s, n->ref, &stored);
 	if (r == 0)
-		r = fingerprint_node(c->s->secret, &c->scratch, n->listing, len, c->kids, c->fps,
-		                     n->n_kids, &n->totals, &made);
+		r = fingerprint_node(c->s->secret, &c->scratch, n, c->kids, c->fps, &made);
 	if (r < 0)
 		return r;
-	return memcmp(&stored.fp, &made, sizeof(made)) == 0 &&
-	                       stored.check == record_check(&n->totals, len, n->n_kids)
+	return memcmp(&stored.fp, &made, sizeof(made)) == 0 && stored.check == record_check(n)
 	               ? 0
 	               : -EUCLEAN;
 }
@@ -118,9 +115,23 @@ static bool totals_agree(const struct scan_totals *stored, struct scan_totals ma
 	return memcmp(stored, &made, sizeof(made)) == 0;
 }
 
+/* None is more than the total. What is shared may be: a link inside of it may be outside for an audience. */
+static bool audience_agrees(const struct snap_node *n, bool linked)
+{
+	for (size_t i = 0; i < TOTALS_FIELDS; i++) {
+		const struct totals_field *f = &totals_fields[i];
+		bool more = totals_get(&n->audience, f) > totals_get(&n->totals, f);
+
+		if (more && !(linked && f->offset == offsetof(struct scan_totals, shared)))
+			return false;
+	}
+	return true;
+}
+
 static bool head_agrees(const struct snap_node *n, const struct expected *x)
 {
-	return totals_agree(&n->totals, x->totals, x->linked) &&
+	return totals_agree(&n->totals, x->totals, x->linked) && audience_agrees(n, x->linked) &&
+	       (n->totals.shared == 0 || n->links_leave) && (x->linked || !n->links_leave) &&
 	       (n->n_kids == 0 || n->names == x->names) && n->world_listable == x->world_listable &&
 	       n->single_owner == x->single_owner;
 }
@@ -129,7 +140,7 @@ static int check_head(struct checker *c, const struct snap_node *n)
 {
 	struct expected x = { .totals = { .bytes = n->meta.blocks * 512, .newest = n->meta.mtime },
 		              .names = c->s->seed,
-		              .world_listable = (n->meta.mode & 05) == 05,
+		              .world_listable = scan_audience(&n->meta) == SCAN_ALL,
 		              .single_owner = true };
 	struct snap_iter it;
 	int r = 0, more = 0;

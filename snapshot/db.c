@@ -49,6 +49,8 @@ const char *snap_strerror(int error)
 		return "not a DiskTracker index";
 	case EPROTONOSUPPORT:
 		return "written by a newer version of DiskTracker";
+	case EPROTO:
+		return "in the format of a version before the first release: move it away and scan again";
 	case EOPNOTSUPP:
 		return "written by an older version of DiskTracker, and converting it needs the right to write it";
 	case EUCLEAN:

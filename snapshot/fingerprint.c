@@ -2,11 +2,12 @@
 /*
  * fingerprint - the key of a node: XXH3-128 with the index's own random secret over
  *
- *     listing | for each sub-directory: its fingerprint, or its problem | shared | changed | listing length
+ *     listing | for each sub-directory: its fingerprint, or its problem | sums for an audience
+ *         | shared | changed | flags | listing length
  *
  * The secret keeps anybody from making two different subtrees that look alike. Everything that a node
- * stores follows from what is hashed: shared bytes depend on names elsewhere, and a name that was listed
- * twice shows in the counter only, so they are hashed too.
+ * stores follows from what is hashed: shared bytes and links that leave depend on names elsewhere, sums for
+ * an audience on links too, and a name that was listed twice shows in the counter only, so they are hashed.
  */
 #include "snapshot/internal.h"
 
@@ -42,32 +43,36 @@ static int hash_parts(const uint8_t *secret, const uint8_t *listing, size_t len,
 	return 0;
 }
 
-int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
-                     size_t len, const struct node_kid *kids,
-                     const struct snap_fingerprint *kid_fps, size_t n_kids,
-                     const struct scan_totals *totals, struct snap_fingerprint *ret)
+int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const struct snap_node *n,
+                     const struct node_kid *kids, const struct snap_fingerprint *kid_fps,
+                     struct snap_fingerprint *ret)
 {
-	uint64_t tail[] = { htole64(totals->shared), htole64(totals->changed), htole64(len) };
-	size_t copied = len <= PACK_TARGET ? len : 0;
+	size_t len = (size_t)(n->end - n->listing), copied = len <= PACK_TARGET ? len : 0;
+	uint64_t flags = (n->links_leave ? 1u : 0u) | (n->partial ? 2u : 0u);
+	uint64_t tail[] = { htole64(n->totals.shared), htole64(n->totals.changed), htole64(flags),
+		            htole64(len) };
 	XXH128_canonical_t canonical;
 	XXH128_hash_t hash;
 	uint8_t *p;
 	int r;
 
 	scratch->len = 0;
-	r = bytes_reserve(scratch, copied + n_kids * sizeof(kid_fps->b) + sizeof(tail));
+	r = bytes_reserve(scratch,
+	                  copied + n->n_kids * sizeof(kid_fps->b) + AUDIENCE_MAX + sizeof(tail));
 	if (r < 0)
 		return r;
-	memcpy(scratch->p, listing, copied);
+	memcpy(scratch->p, n->listing, copied);
 	p = scratch->p + copied;
-	for (size_t i = 0; i < n_kids; i++, p += sizeof(kid_fps->b))
+	for (size_t i = 0; i < n->n_kids; i++, p += sizeof(kid_fps->b))
 		put_kid_key(p, &kids[i], &kid_fps[i]);
+	if (n->partial)
+		p = record_put_audience(p, n);
 	memcpy(p, tail, sizeof(tail));
 	scratch->len = (size_t)(p - scratch->p) + sizeof(tail);
 	if (copied == len)
 		hash = XXH3_128bits_withSecret(scratch->p, scratch->len, secret, SECRET_SIZE);
 	else
-		r = hash_parts(secret, listing, len, scratch, &hash);
+		r = hash_parts(secret, n->listing, len, scratch, &hash);
 	if (r < 0)
 		return r;
 	XXH128_canonicalFromHash(&canonical, hash);

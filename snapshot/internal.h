@@ -9,19 +9,21 @@
 #include "base/varint.h"
 #include "snapshot/snapshot.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sqlite3.h>
 
 enum {
 	SNAP_APPLICATION_ID = 0x44546b72, /* "DTkr" */
-	SNAP_FORMAT = 2,
+	SNAP_FORMAT = 3,
 	SECRET_SIZE = 192,
 	RESTART = 64,       /* entries between two that are encoded without a predecessor */
 	REF_SLOT_BITS = 12, /* ref = pack id << 12 | slot */
 	PACK_SLOTS_MAX = 1 << REF_SLOT_BITS,
 	PACK_TARGET = 16 * 1024, /* raw bytes after which a pack is closed */
 	PACK_RAW_MAX = 1 << 30,  /* bytes of either part */
-	FP_STORED = 20,          /* fingerprint and the check of what it stands for */
+	AUDIENCE_MAX = 12 * VARINT_MAX,
+	FP_STORED = 20, /* fingerprint and the check of what it stands for */
 	CODEC_RAW = 0,
 	CODEC_ZSTD = 1,
 	CACHE_DEFAULT = 8 << 20,
@@ -77,8 +79,6 @@ int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
                const struct node_kid *kids);
 int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
 int record_listing(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
-/* What comes first in a head: up to the number of kids. NULL when malformed. */
-const uint8_t *record_totals(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
 uint64_t kid_word(const struct node_kid *k);
 /* Next kid of a head; false when malformed. */
 bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
@@ -86,8 +86,10 @@ bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
 /* All kids of a node into *ret, which grows as needed. 0, -ENOMEM, -EUCLEAN. */
 int record_kids(const struct snap_node *n, struct node_kid **ret, size_t *cap);
 struct node_kid kid_from_word(uint64_t word);
+/* Append the sums for the audience that differ from the totals; room for AUDIENCE_MAX bytes. */
+uint8_t *record_put_audience(uint8_t *p, const struct snap_node *n);
 /* A number that two equal nodes share: their totals and length, to check a fingerprint's promise. */
-uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids);
+uint32_t record_check(const struct snap_node *n);
 
 /* -- fingerprint.c -- */
 struct node_key {
@@ -105,11 +107,10 @@ static inline struct node_key node_key_at(const uint8_t *p)
 	return key;
 }
 
-/* What scratch held is lost. 0 or -ENOMEM. */
-int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const uint8_t *listing,
-                     size_t len, const struct node_kid *kids,
-                     const struct snap_fingerprint *kid_fps, size_t n_kids,
-                     const struct scan_totals *totals, struct snap_fingerprint *ret);
+/* Of n the sums, the listing and the number of kids. What scratch held is lost. 0 or -ENOMEM. */
+int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const struct snap_node *n,
+                     const struct node_kid *kids, const struct snap_fingerprint *kid_fps,
+                     struct snap_fingerprint *ret);
 /* What two blobs of a pack's row hash to; its id is part of it, so rows cannot be exchanged. */
 uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *a, size_t a_len, const void *b,
                   size_t b_len);
@@ -216,7 +217,15 @@ void store_end_write(struct snap *s);
 int store_in_write(struct snap *s, int r);
 
 /* -- migrate.c -- */
-/* Bring an index of an older format up to date, in one transaction. */
+struct migration {
+	int64_t from; /* the format that it begins with; then it is the next */
+	int (*run)(struct snap *s);
+};
+
+/* Take the steps, of which the last has no run, until the format is to; all in one transaction. */
+int migrate_steps(struct snap *s, const struct migration *steps, int64_t to);
+/* Is there a step for this format? */
+bool store_can_migrate(int64_t version);
 int store_migrate(struct snap *s);
 
 /* -- catalog.c -- */

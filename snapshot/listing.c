@@ -15,13 +15,25 @@ enum {
 	F_MULTI = 1 << 5,
 	F_SAME_MTIME = 1 << 6,
 	F_PROBLEM = 1 << 7,
-	ENTRY_MAX = 400,
+	M_ACL = 1 << 12, /* of the mode */
+	ENTRY_MAX = 410,
 };
 
 /* What a file of this size takes when it lies in whole 4 KiB blocks. */
 static uint64_t usual_blocks(uint64_t size)
 {
 	return (size / 4096 + (size % 4096 != 0)) * 8;
+}
+
+static uint16_t mode_word(const struct scan_meta *m)
+{
+	return (uint16_t)(m->mode | (m->acl ? M_ACL : 0));
+}
+
+static void set_mode(struct scan_meta *m, uint64_t word)
+{
+	m->mode = word & 07777;
+	m->acl = word & M_ACL;
 }
 
 uint64_t names_hash(uint64_t before, const char *name, size_t len)
@@ -40,7 +52,7 @@ int listing_begin(struct listing_encoder *e, struct bytes *out, const struct sca
 		return r;
 	*e = (struct listing_encoder){ .out = out, .names = seed };
 	p = out->p + out->len;
-	p = varint_put(p, m->mode);
+	p = varint_put(p, mode_word(m));
 	p = varint_put(p, m->uid);
 	p = varint_put(p, m->gid);
 	p = varint_put(p, zigzag(m->mtime));
@@ -66,7 +78,7 @@ const uint8_t *listing_head(const uint8_t *p, const uint8_t *end, struct snap_no
 	ret->problem = *p++;
 	if (ret->problem)
 		p = varint_get(p, end, &error);
-	ret->meta.mode = mode & 07777;
+	set_mode(&ret->meta, mode);
 	ret->meta.uid = (uint32_t)uid;
 	ret->meta.gid = (uint32_t)gid;
 	ret->meta.mtime = unzigzag(mtime);
@@ -109,7 +121,9 @@ static const uint8_t *get_lengths(const uint8_t *p, const uint8_t *end, size_t *
 static uint8_t *put_meta(struct listing_encoder *e, uint8_t *p, uint8_t *flags,
                          const struct scan_meta *m)
 {
-	if (e->n % RESTART && m->uid == e->uid && m->gid == e->gid && m->mode == e->mode)
+	uint16_t mode = mode_word(m);
+
+	if (e->n % RESTART && m->uid == e->uid && m->gid == e->gid && mode == e->mode)
 		*flags |= F_SAME_OWNER;
 	if (m->blocks == usual_blocks(m->size))
 		*flags |= F_BLOCKS;
@@ -123,16 +137,18 @@ static uint8_t *put_meta(struct listing_encoder *e, uint8_t *p, uint8_t *flags,
 	if (!(*flags & F_SAME_MTIME)) /* wraps around: any two times have a difference */
 		p = varint_put(p, zigzag((int64_t)((uint64_t)m->mtime - (uint64_t)e->mtime)));
 	if (!(*flags & F_SAME_OWNER)) {
-		p = varint_put(p, m->mode);
+		p = varint_put(p, mode);
 		p = varint_put(p, m->uid);
 		p = varint_put(p, m->gid);
 	}
-	if (m->multi)
+	if (m->multi) {
 		p = varint_put(p, m->ino);
+		p = varint_put(p, m->nlink);
+	}
 	e->mtime = m->mtime;
 	e->uid = m->uid;
 	e->gid = m->gid;
-	e->mode = m->mode;
+	e->mode = mode;
 	return p;
 }
 
@@ -184,7 +200,7 @@ static const uint8_t *get_meta(struct snap_iter *it, const uint8_t *p, const uin
                                uint8_t flags)
 {
 	struct scan_meta *m = &it->e.meta;
-	uint64_t mtime = 0, mode = 0, uid = 0, gid = 0;
+	uint64_t mtime = 0, mode = 0, uid = 0, gid = 0, nlink = 0;
 
 	p = varint_get(p, end, &m->size);
 	m->blocks = usual_blocks(m->size);
@@ -196,16 +212,19 @@ static const uint8_t *get_meta(struct snap_iter *it, const uint8_t *p, const uin
 		p = varint_get(p, end, &mode);
 		p = varint_get(p, end, &uid);
 		p = varint_get(p, end, &gid);
-		it->mode = mode & 07777;
+		it->mode = (uint16_t)mode;
 		it->uid = (uint32_t)uid;
 		it->gid = (uint32_t)gid;
 	}
 	m->multi = flags & F_MULTI;
-	if (m->multi)
+	if (m->multi) {
 		p = varint_get(p, end, &m->ino);
+		p = varint_get(p, end, &nlink);
+		m->nlink = (uint32_t)nlink;
+	}
 	it->mtime = (int64_t)((uint64_t)it->mtime + (uint64_t)unzigzag(mtime));
 	m->mtime = it->mtime;
-	m->mode = it->mode;
+	set_mode(m, it->mode);
 	m->uid = it->uid;
 	m->gid = it->gid;
 	return p;

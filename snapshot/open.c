@@ -321,7 +321,9 @@ static int check_format(sqlite3 *db, int64_t *version)
 		return -EMEDIUMTYPE;
 	if (*version > SNAP_FORMAT)
 		return -EPROTONOSUPPORT;
-	return *version >= 1 ? 0 : -EUCLEAN;
+	if (*version < 1)
+		return -EUCLEAN;
+	return *version == SNAP_FORMAT || store_can_migrate(*version) ? 0 : -EPROTO;
 }
 
 static int load_secret(struct snap *s)

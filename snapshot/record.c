@@ -16,8 +16,10 @@ enum {
 	R_OWNER = 2,
 	R_COUNTERS = 4, /* errors, vanished, changed, skipped follow */
 	R_SHARED = 8,
-	R_KNOWN = R_LISTABLE | R_OWNER | R_COUNTERS | R_SHARED,
-	HEAD_MAX = 16 * VARINT_MAX + sizeof(uint64_t),
+	R_LINKS = 16,   /* links leave this subtree */
+	R_PARTIAL = 32, /* sums for the audience follow */
+	R_KNOWN = R_LISTABLE | R_OWNER | R_COUNTERS | R_SHARED | R_LINKS | R_PARTIAL,
+	HEAD_MAX = 16 * VARINT_MAX + AUDIENCE_MAX + sizeof(uint64_t),
 };
 
 /* Low bit clear: a ref. Low bit set: a problem and its errno. */
@@ -72,29 +74,65 @@ int record_kids(const struct snap_node *n, struct node_kid **ret, size_t *cap)
 	return r == 0 && p != n->kids_end ? -EUCLEAN : r;
 }
 
+uint8_t *record_put_audience(uint8_t *p, const struct snap_node *n)
+{
+	uint64_t t[TOTALS_FIELDS], a[TOTALS_FIELDS], differ = 0;
+
+	memcpy(t, &n->totals, sizeof(t));
+	memcpy(a, &n->audience, sizeof(a));
+	for (size_t i = 0; i < TOTALS_FIELDS; i++)
+		differ |= (uint64_t)(t[i] != a[i]) << i;
+	p = varint_put(p, differ);
+	for (size_t i = 0; i < TOTALS_FIELDS; i++)
+		if (t[i] != a[i])
+			p = varint_put(p, zigzag((int64_t)(t[i] - a[i])));
+	return p;
+}
+
+static const uint8_t *get_audience(const uint8_t *p, const uint8_t *end, struct snap_node *n)
+{
+	uint64_t a[TOTALS_FIELDS], differ = 0, d = 0;
+
+	memcpy(a, &n->totals, sizeof(a));
+	p = varint_get(p, end, &differ);
+	if (differ == 0 || differ >> TOTALS_FIELDS)
+		return NULL;
+	for (size_t i = 0; i < TOTALS_FIELDS; i++) {
+		if (!(differ >> i & 1))
+			continue;
+		p = varint_get(p, end, &d);
+		a[i] -= (uint64_t)unzigzag(d);
+		if (d == 0)
+			return NULL;
+	}
+	memcpy(&n->audience, a, sizeof(a));
+	return p;
+}
+
 static uint8_t *put_head(uint8_t *p, const struct snap_node *n)
 {
 	const struct scan_totals *t = &n->totals;
-	uint8_t *flags = p++;
+	bool counters = totals_problems(t) > 0;
 
-	*flags = (uint8_t)((n->world_listable ? R_LISTABLE : 0) | (n->single_owner ? R_OWNER : 0));
+	p = varint_put(p, (n->world_listable ? R_LISTABLE : 0u) | (n->single_owner ? R_OWNER : 0u) |
+	                          (counters ? R_COUNTERS : 0u) | (t->shared ? R_SHARED : 0u) |
+	                          (n->links_leave ? R_LINKS : 0u) | (n->partial ? R_PARTIAL : 0u));
 	p = varint_put(p, t->bytes);
 	p = varint_put(p, t->apparent);
 	p = varint_put(p, t->files);
 	p = varint_put(p, t->dirs);
 	p = varint_put(p, t->entries);
 	p = varint_put(p, zigzag(t->newest));
-	if (totals_problems(t)) {
-		*flags |= R_COUNTERS;
+	if (counters) {
 		p = varint_put(p, t->errors);
 		p = varint_put(p, t->vanished);
 		p = varint_put(p, t->changed);
 		p = varint_put(p, t->skipped);
 	}
-	if (t->shared) {
-		*flags |= R_SHARED;
+	if (t->shared)
 		p = varint_put(p, t->shared);
-	}
+	if (n->partial)
+		p = record_put_audience(p, n);
 	p = varint_put(p, n->n_entries);
 	return varint_put(p, n->n_kids);
 }
@@ -119,19 +157,19 @@ int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
 	return 0;
 }
 
-const uint8_t *record_totals(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
+/* What comes first in a head: up to the number of kids. NULL when malformed. */
+static const uint8_t *get_head(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 {
 	struct scan_totals *t = &ret->totals;
-	uint64_t newest = 0;
-	uint8_t flags;
+	uint64_t newest = 0, flags = 0;
 
-	if (p == end)
-		return NULL;
-	flags = *p++;
-	if (flags & ~R_KNOWN)
+	p = varint_get(p, end, &flags);
+	if (flags & ~(uint64_t)R_KNOWN)
 		return NULL;
 	ret->world_listable = flags & R_LISTABLE;
 	ret->single_owner = flags & R_OWNER;
+	ret->links_leave = flags & R_LINKS;
+	ret->partial = flags & R_PARTIAL;
 	p = varint_get(p, end, &t->bytes);
 	p = varint_get(p, end, &t->apparent);
 	p = varint_get(p, end, &t->files);
@@ -147,6 +185,10 @@ const uint8_t *record_totals(const uint8_t *p, const uint8_t *end, struct snap_n
 	}
 	if (flags & R_SHARED)
 		p = varint_get(p, end, &t->shared);
+	if (!ret->partial)
+		ret->audience = *t;
+	else
+		p = get_audience(p, end, ret);
 	p = varint_get(p, end, &ret->n_entries);
 	return varint_get(p, end, &ret->n_kids);
 }
@@ -156,7 +198,7 @@ int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 {
 	uint64_t names = 0;
 
-	p = record_totals(p, end, ret);
+	p = get_head(p, end, ret);
 	if (!p || ret->n_kids > ret->n_entries)
 		return -EUCLEAN;
 	if (ret->n_kids) {
@@ -186,12 +228,13 @@ int record_listing(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 	return 0;
 }
 
-uint32_t record_check(const struct scan_totals *t, uint64_t listing_len, uint64_t n_kids)
+uint32_t record_check(const struct snap_node *n)
 {
 	const struct {
 		struct scan_totals totals;
 		uint64_t listing_len, n_kids;
-	} v = { *t, listing_len, n_kids };
+	} v = { n->totals, (uint64_t)(n->end - n->listing), n->n_kids };
+	uint64_t audience = n->partial ? XXH3_64bits(&n->audience, sizeof(n->audience)) : 0;
 
-	return (uint32_t)XXH3_64bits(&v, sizeof(v));
+	return (uint32_t)XXH3_64bits_withSeed(&v, sizeof(v), audience);
 }

@@ -110,11 +110,15 @@ struct snap_pack;
 struct snap_node {
 	uint64_t ref;
 	struct scan_totals totals;
+	struct scan_totals
+		audience;      /* what all who may list it can add up (scan_audience_covers()) */
 	struct scan_meta meta; /* of the directory itself */
 	uint8_t problem;       /* SCAN_ERROR, SCAN_CACHE: the listing is not whole */
 	int error;
-	bool world_listable; /* here and in all directories below, others may list and enter */
+	bool world_listable; /* here and in all directories below, all may list and enter */
 	bool single_owner;   /* all below belongs to meta.uid */
+	bool links_leave;    /* here or below is an inode that also has a name elsewhere */
+	bool partial;        /* audience is not the same as totals */
 	uint64_t n_entries;  /* listed, those with a problem too */
 	uint64_t n_kids;
 	uint64_t names; /* equal in two nodes: the same sub-directories by name, kid by kid */

@@ -324,7 +324,7 @@ static int take_kids(struct builder *b, const struct scan_kid *kids, size_t n)
 static void set_attributes(struct snap_node *n, const struct state *st, const struct scan_kid *kids,
                            size_t n_kids)
 {
-	n->world_listable = (st->meta.mode & 05) == 05;
+	n->world_listable = scan_audience(&st->meta) == SCAN_ALL;
 	n->single_owner = st->single_owner;
 	for (size_t i = 0; i < n_kids; i++) {
 		uint64_t flags = kids[i].token.word[T_FLAGS];
@@ -342,31 +342,36 @@ static int write_node(struct snap_writer *w, struct builder *b, const struct sta
 {
 	const struct node_key *old = &st->previous_key;
 	size_t len = st->listing_len;
-	int r = fingerprint_node(w->s->secret, &b->scratch, st->listing, len, b->kids, b->kid_fps,
-	                         n->n_kids, &n->totals, &key->fp);
+	int r = fingerprint_node(w->s->secret, &b->scratch, n, b->kids, b->kid_fps, &key->fp);
 
 	if (r < 0)
 		return r;
-	key->check = record_check(&n->totals, len, n->n_kids);
+	key->check = record_check(n);
 	if (!st->has_previous || memcmp(&key->fp, &old->fp, sizeof(key->fp)) != 0)
 		return store_node(w, b, n, key, st->listing, len);
 	n->ref = st->previous.ref;
 	return key->check == old->check ? 0 : -EUCLEAN;
 }
 
-static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
-                     const struct scan_kid *kids, size_t n_kids, struct scan_token *ret)
+static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_below *below,
+                     struct scan_token *ret)
 {
 	struct snap_writer *w = ctx;
 	struct state *st = state;
 	struct builder *b = builder_of(w, worker);
-	struct snap_node n = {
-		.totals = *totals, .n_kids = n_kids, .n_entries = st->n_entries, .names = st->names
-	};
+	struct snap_node n = { .totals = *below->totals,
+		               .links_leave = below->links_leave,
+		               .n_kids = below->n_kids,
+		               .n_entries = st->n_entries,
+		               .names = st->names,
+		               .listing = st->listing,
+		               .end = st->listing + st->listing_len };
 	struct node_key key = { 0 };
-	int r = b ? take_kids(b, kids, n_kids) : -ENOMEM;
+	int r = b ? take_kids(b, below->kids, below->n_kids) : -ENOMEM;
 
-	set_attributes(&n, st, kids, n_kids);
+	n.audience = below->audience ? *below->audience : n.totals;
+	n.partial = memcmp(&n.audience, &n.totals, sizeof(n.totals)) != 0;
+	set_attributes(&n, st, below->kids, below->n_kids);
 	if (r == 0)
 		r = write_node(w, b, st, &n, &key);
 	ret->word[T_REF] = n.ref;

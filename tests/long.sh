@@ -14,8 +14,8 @@ status=0
 bash "$here/mount/readers.sh" "$1" 64 1000 || status=1
 TEST_BIG=1 bash "$here/mount/readdir.sh" "$1" "$2" || status=1
 TEST_KILLS=100 bash "$here/mount/kill.sh" "$1" || status=1
-for t in time migrate hostile; do
-	LONG=1 ORACLE=$here/oracle.py FORMAT1=$here/format1.sql LC_ALL=C.UTF-8 "$(dirname -- "$2")/../test_snapshot_$t" || status=1
+for t in time hostile; do
+	LONG=1 ORACLE=$here/oracle.py LC_ALL=C.UTF-8 "$(dirname -- "$2")/../test_snapshot_$t" || status=1
 done
 LONG=1 bash "$here/mount/time.sh" "$1" || status=1
 exit $status

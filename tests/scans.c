@@ -160,20 +160,20 @@ static void check_kid(struct record *r, const struct state *st, const struct sca
 	free(path);
 }
 
-static int on_node(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
-                   const struct scan_kid *kids, size_t n_kids, struct scan_token *ret)
+static int on_node(void *ctx, unsigned worker, void *state, const struct scan_below *below,
+                   struct scan_token *ret)
 {
 	struct record *r = ctx;
 	struct state *st = state;
 
 	(void)worker;
-	if (n_kids != st->n_kids)
+	if (below->n_kids != st->n_kids)
 		breaks(r, "node() gets a kid for each sub-directory listed");
-	for (size_t i = 0; i < MIN(n_kids, st->n_kids); i++)
-		check_kid(r, st, &kids[i], i);
+	for (size_t i = 0; i < MIN(below->n_kids, st->n_kids); i++)
+		check_kid(r, st, &below->kids[i], i);
 	if (st->dir->finished)
 		breaks(r, "a directory is finished once");
-	st->dir->totals = *totals;
+	st->dir->totals = *below->totals;
 	st->dir->finished = true;
 	ret->word[0] = (uintptr_t)st->dir;
 	free_state(ctx, st);

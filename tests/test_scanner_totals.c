@@ -247,10 +247,10 @@ static int slow_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 	return 0;
 }
 
-static int fail_node(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
-                     const struct scan_kid *kids, size_t n_kids, struct scan_token *ret)
+static int fail_node(void *ctx, unsigned worker, void *state, const struct scan_below *below,
+                     struct scan_token *ret)
 {
-	(void)worker, (void)totals, (void)kids, (void)n_kids, (void)ret, (void)state;
+	(void)worker, (void)below, (void)ret, (void)state;
 	atomic_fetch_sub((_Atomic size_t *)ctx, 1);
 	return -EDOM;
 }
@@ -261,10 +261,10 @@ static void drop_state(void *ctx, void *state)
 	atomic_fetch_sub((_Atomic size_t *)ctx, 1);
 }
 
-static int good_node(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
-                     const struct scan_kid *kids, size_t n_kids, struct scan_token *ret)
+static int good_node(void *ctx, unsigned worker, void *state, const struct scan_below *below,
+                     struct scan_token *ret)
 {
-	(void)worker, (void)totals, (void)kids, (void)n_kids, (void)ret;
+	(void)worker, (void)below, (void)ret;
 	drop_state(ctx, state);
 	return 0;
 }

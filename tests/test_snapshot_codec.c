@@ -20,9 +20,9 @@ struct sample {
 	struct scan_entry entry[ENTRIES_MAX];
 	char name[ENTRIES_MAX][256];
 	struct node_kid kid[ENTRIES_MAX];
-	struct scan_totals totals;
+	struct scan_totals totals, audience;
 	size_t n, n_kids;
-	bool world_listable, single_owner;
+	bool world_listable, single_owner, links_leave, partial;
 	uint64_t self;
 	struct bytes listing, record;
 	struct snap_node node; /* as parsed */
@@ -68,11 +68,12 @@ static void draw_meta(struct scan_meta *m)
 		                 .uid = ids[draw(4)],
 		                 .gid = ids[draw(4)],
 		                 .mode = (uint16_t)(draw(3) ? 0644 : draw(010000)),
-		                 .multi = draw(5) == 0 };
+		                 .multi = draw(5) == 0,
+		                 .acl = draw(7) == 0 };
 	m->blocks = draw(2) ? (m->size / 4096 + (m->size % 4096 != 0)) * 8
 	                    : draw_number(INT64_MAX / 512);
 	if (m->multi)
-		m->ino = draw_number(UINT64_MAX);
+		m->ino = draw_number(UINT64_MAX), m->nlink = (uint32_t)draw_number(UINT32_MAX);
 }
 
 static int compare_text(const void *a, const void *b)
@@ -116,7 +117,7 @@ static void draw_sample(struct sample *s, size_t n)
 	s->self = 1 + draw(UINT64_C(1) << 50);
 	draw_meta(&s->dir.meta);
 	s->dir.meta.multi = false;
-	s->dir.meta.ino = s->dir.meta.size = 0;
+	s->dir.meta.ino = s->dir.meta.size = s->dir.meta.nlink = 0;
 	if (draw(5) == 0)
 		s->dir.problem = SCAN_ERROR, s->dir.error = 1 + (int)draw(150);
 	draw_names(s);
@@ -140,12 +141,20 @@ static void draw_sample(struct sample *s, size_t n)
 		s->totals.errors = s->totals.vanished = s->totals.changed = s->totals.skipped = 0;
 	s->world_listable = draw(2);
 	s->single_owner = draw(2);
+	s->links_leave = draw(2);
+	s->audience = s->totals;
+	for (size_t i = 0; draw(2) && i < sizeof(s->totals) / 8; i++)
+		((uint64_t *)(void *)&s->audience)[i] = draw_number(INT64_MAX);
+	s->partial = memcmp(&s->audience, &s->totals, sizeof(s->totals)) != 0;
 }
 
 static void encode_sample(struct sample *s)
 {
 	struct listing_encoder enc;
 	struct snap_node n = { .totals = s->totals,
+		               .audience = s->audience,
+		               .partial = s->partial,
+		               .links_leave = s->links_leave,
 		               .world_listable = s->world_listable,
 		               .single_owner = s->single_owner,
 		               .n_entries = s->n,
@@ -180,6 +189,9 @@ static void assert_meta(const struct scan_meta *a, const struct scan_meta *b)
 	assert_int_equal(a->gid, b->gid);
 	assert_int_equal(a->mode, b->mode);
 	assert_int_equal(a->multi, b->multi);
+	assert_int_equal(a->acl, b->acl);
+	assert_int_equal(a->nlink, b->nlink);
+	assert_memory_equal(a, b, sizeof(*a)); /* nothing between the fields */
 }
 
 /* got is what entry i of the sample should be; kid counts the sub-directories with a node before it. */
@@ -213,6 +225,9 @@ static void assert_head(const struct sample *s)
 	const struct snap_node *n = &s->node;
 
 	assert_memory_equal(&n->totals, &s->totals, sizeof(s->totals));
+	assert_memory_equal(&n->audience, &s->audience, sizeof(s->audience));
+	assert_int_equal(n->partial, s->partial);
+	assert_int_equal(n->links_leave, s->links_leave);
 	assert_int_equal(n->world_listable, s->world_listable);
 	assert_int_equal(n->single_owner, s->single_owner);
 	assert_int_equal(n->n_entries, s->n);
@@ -448,16 +463,18 @@ static void a_word_holds_a_ref_or_a_problem(void **state)
 /* -- golden: these bytes are in people's indexes ----------------------------------------------- */
 
 #define GOLDEN_LISTING                                             \
-	"ed03e8076480c49fd50c0800"             /* the directory */ \
+	"ed23e8076480c49fd50c0800"             /* the directory */ \
 	"0466696c6511882782c49fd50ca403e80764" /* file */          \
-	"4132298827088bc49fd50c959aef3a"       /* file2 */         \
+	"4132298827088bc49fd50c959aef3aac02"   /* file2 */         \
 	"04676f6e65810105"                     /* gone */          \
 	"046c696e6b0303000aff030000"           /* link */          \
 	"037375620231"                         /* sub */           \
 	"3202"                                 /* sub2 */
-#define GOLDEN_FINGERPRINT "4af1916b00a7d067551624fe302e9006"
-#define GOLDEN_RECORD      "0e80a001934e03010582c49fd50c010100008020060288776655443322110605"
-#define GOLDEN_LEAF        "0e80a001934e03010582c49fd50c0101000080200600"
+#define GOLDEN_FINGERPRINT  "52c5473c0adf6f3410d1efbdc2068cc9"
+#define GOLDEN_PARTIAL      "a294fabd0108052d078ebed6449359d4"
+#define GOLDEN_PARTIAL_LEAF "3e80a001934e03010582c49fd50c01010000802081088040020600"
+#define GOLDEN_RECORD       "0e80a001934e03010582c49fd50c010100008020060288776655443322110605"
+#define GOLDEN_LEAF         "0e80a001934e03010582c49fd50c0101000080200600"
 #define GOLDEN_HEAD             \
 	"02" /* slots */ "0907" \
 	"0000" /* lengths */ "000000000000000000"
@@ -476,9 +493,12 @@ static void golden_entry(struct listing_encoder *enc, const char *name, uint8_t 
 
 static void golden_listing(struct bytes *out)
 {
-	const struct scan_dirinfo dir = {
-		.meta = { .blocks = 8, .mtime = 1700000000, .uid = 1000, .gid = 100, .mode = 0755 }
-	};
+	const struct scan_dirinfo dir = { .meta = { .blocks = 8,
+		                                    .mtime = 1700000000,
+		                                    .uid = 1000,
+		                                    .gid = 100,
+		                                    .mode = 0755,
+		                                    .acl = true } };
 	struct scan_entry gone = { .name = "gone",
 		                   .name_len = 4,
 		                   .type = SCAN_FILE,
@@ -502,6 +522,7 @@ static void golden_listing(struct bytes *out)
 	                                 .gid = 100,
 	                                 .mode = 0644,
 	                                 .multi = true,
+	                                 .nlink = 300,
 	                                 .ino = 123456789 });
 	assert_int_equal(listing_add(&enc, &gone), 0);
 	golden_entry(&enc, "link", SCAN_SYMLINK,
@@ -541,7 +562,7 @@ static void the_fingerprint_of_a_node_does_not_change(void **state)
 {
 	const struct node_kid kids[] = { { .ref = 4097 }, { .problem = SCAN_VANISHED } };
 	struct snap_fingerprint kid_fps[2] = { { { 1, 2, 3, 4, 5, 6, 7, 8 } }, { { 0 } } };
-	const struct scan_totals totals = { .bytes = 9, .shared = 512 };
+	struct snap_node n = { .totals = { .bytes = 9, .shared = 512 }, .n_kids = 2 };
 	struct snap_fingerprint fp, fp2;
 	struct bytes listing = { 0 }, scratch = { 0 };
 	uint8_t secret[SECRET_SIZE];
@@ -550,20 +571,30 @@ static void the_fingerprint_of_a_node_does_not_change(void **state)
 	(void)state;
 	fixed_secret(secret);
 	golden_listing(&listing);
-	assert_int_equal(fingerprint_node(secret, &scratch, listing.p, listing.len, kids, kid_fps,
-	                                  2, &totals, &fp),
-	                 0);
+	n.listing = listing.p;
+	n.end = listing.p + listing.len;
+	assert_int_equal(fingerprint_node(secret, &scratch, &n, kids, kid_fps, &fp), 0);
 	assert_hex(fp.b, sizeof(fp.b), GOLDEN_FINGERPRINT);
-	/* What is shared with the outside, and what was seen twice, is part of it. */
-	for (int i = 0; i < 2; i++) {
-		struct scan_totals other = totals;
+	/* What does not follow from the listings is part of it. */
+	for (int i = 0; i < 4; i++) {
+		struct snap_node other = n;
 
-		*(i ? &other.shared : &other.changed) += 1;
-		assert_int_equal(fingerprint_node(secret, &scratch, listing.p, listing.len, kids,
-		                                  kid_fps, 2, &other, &fp2),
+		other.totals.shared += i == 0;
+		other.totals.changed += i == 1;
+		other.links_leave = i == 2;
+		other.partial = i == 3;
+		assert_int_equal(fingerprint_node(secret, &scratch, &other, kids, kid_fps, &fp2),
 		                 0);
 		assert_memory_not_equal(fp.b, fp2.b, sizeof(fp.b));
 	}
+	n.partial = true;
+	n.audience = n.totals;
+	n.audience.bytes--;
+	assert_int_equal(fingerprint_node(secret, &scratch, &n, kids, kid_fps, &fp), 0);
+	assert_hex(fp.b, sizeof(fp.b), GOLDEN_PARTIAL);
+	n.audience.newest--;
+	assert_int_equal(fingerprint_node(secret, &scratch, &n, kids, kid_fps, &fp2), 0);
+	assert_memory_not_equal(fp.b, fp2.b, sizeof(fp.b));
 	sum = pack_sum(secret, 7, "fps", 3, "data", 4);
 	assert_int_equal(sum, GOLDEN_PACK_SUM);
 	assert_int_not_equal(sum, pack_sum(secret, 8, "fps", 3, "data", 4));
@@ -598,6 +629,14 @@ static void the_bytes_of_a_record_do_not_change(void **state)
 	record.len = 0;
 	assert_int_equal(record_add(&record, 4099, &n, NULL), 0);
 	assert_hex(record.p, record.len, GOLDEN_LEAF);
+	/* What an audience can add up follows where it is less. */
+	n.links_leave = n.partial = true;
+	n.audience = n.totals;
+	n.audience.bytes -= 4096;
+	n.audience.newest -= 1;
+	record.len = 0;
+	assert_int_equal(record_add(&record, 4099, &n, NULL), 0);
+	assert_hex(record.p, record.len, GOLDEN_PARTIAL_LEAF);
 	free(record.p);
 }
 
@@ -636,8 +675,8 @@ static void the_fingerprint_of_a_large_listing_is_that_of_its_bytes(void **state
 	enum {
 		LARGE = 300000
 	};
-	const struct scan_totals totals = { .shared = 7 };
-	uint64_t tail[3] = { 7, 0, 0 }, random = 99;
+	struct snap_node n = { .totals = { .shared = 7 } };
+	uint64_t tail[4] = { 7, 0, 0, 0 }, random = 99;
 	uint8_t secret[SECRET_SIZE], *all = malloc(LARGE + sizeof(tail));
 	struct bytes scratch = { 0 };
 	struct snap_fingerprint fp;
@@ -651,10 +690,10 @@ static void the_fingerprint_of_a_large_listing_is_that_of_its_bytes(void **state
 	for (size_t len = LARGE; len > 0; len /= 3) {
 		uint8_t keep[sizeof(tail)];
 
-		assert_int_equal(
-			fingerprint_node(secret, &scratch, all, len, NULL, NULL, 0, &totals, &fp),
-			0);
-		tail[2] = len;
+		n.listing = all;
+		n.end = all + len;
+		assert_int_equal(fingerprint_node(secret, &scratch, &n, NULL, NULL, &fp), 0);
+		tail[3] = len;
 		memcpy(keep, all + len, sizeof(keep));
 		memcpy(all + len, tail, sizeof(tail));
 		XXH128_canonicalFromHash(

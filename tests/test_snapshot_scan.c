@@ -259,13 +259,13 @@ static void a_warm_scan_gives_what_a_cold_one_gives(void **state)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-static int fail_late(void *ctx, unsigned worker, void *state, const struct scan_totals *totals,
-                     const struct scan_kid *kids, size_t n_kids, struct scan_token *ret)
+static int fail_late(void *ctx, unsigned worker, void *state, const struct scan_below *below,
+                     struct scan_token *ret)
 {
 	const struct scan_sink *real = ctx;
-	int r = real->node(real->ctx, worker, state, totals, kids, n_kids, ret);
+	int r = real->node(real->ctx, worker, state, below, ret);
 
-	return r == 0 && totals->dirs > 20 ? -EDOM : r;
+	return r == 0 && below->totals->dirs > 20 ? -EDOM : r;
 }
 
 static int pass_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
@@ -520,6 +520,114 @@ static void a_wide_directory_is_found_through_restart_points(void **state)
 	snap_info_done(&info);
 }
 
+/* -- what a later scan, or another user, will want to know --------------------------------------- */
+
+static void get_dir(struct snap *s, uint64_t root, const char *path, struct snap_node *ret)
+{
+	uint64_t ref = 0;
+
+	assert_int_equal(snap_path_ref(s, root, path, &ref), 0);
+	assert_int_equal(snap_node_get(s, ref, ret), 0);
+}
+
+static void assert_links(struct snap *s, uint64_t root, const char *path, const char *name,
+                         uint32_t nlink, bool leave)
+{
+	struct snap_node n;
+	struct snap_entry e;
+
+	get_dir(s, root, path, &n);
+	assert_int_equal(n.links_leave, leave);
+	assert_int_equal(snap_node_find(&n, name, strlen(name), &e, NULL), 1);
+	assert_int_equal(e.meta.nlink, nlink);
+	assert_int_equal(e.meta.multi, nlink > 0);
+	assert_int_equal(n.totals.shared, 0);
+	snap_node_put(s, &n);
+}
+
+/* Be it of no size, which its bytes do not tell. */
+static void links_are_counted_and_may_leave(void **state)
+{
+	struct fixture *f = *state;
+	struct snap_info info;
+	struct snap *s;
+
+	tree_build(&f->tree,
+	           ROWS(IS_DIR("in"), IS_FILE("in/f", 9000), IS_LINK("in/g", "in/f"), IS_DIR("out"),
+	                IS_FILE("out/e", 0), IS_LINK("e2", "out/e"), IS_FILE("one", 5)));
+	for (int mode = SNAP_COLD; mode <= SNAP_QUICK; mode++) {
+		assert_int_equal(
+			snaps_take_at(f->index, f->tree.path, (enum snap_mode)mode, 2, &info), 0);
+		assert_int_equal(snap_open(f->index, SNAP_READ, &s), 0);
+		assert_links(s, info.ref, "in", "f", 2, false);
+		assert_links(s, info.ref, "out", "e", 2, true);
+		assert_links(s, info.ref, "", "one", 0, false); /* all names are below the root */
+		snap_close(s);
+		snap_info_done(&info);
+	}
+}
+
+static int node_with_audience(void *ctx, unsigned worker, void *state,
+                              const struct scan_below *below, struct scan_token *ret)
+{
+	const struct scan_sink *real = ctx;
+	struct scan_totals audience = *below->totals;
+	struct scan_below less = *below;
+
+	less.audience = &audience; /* where it is not less it is not stored */
+	if (below->totals->dirs > 0) {
+		audience.bytes -= 4096;
+		audience.files--;
+	}
+	return real->node(real->ctx, worker, state, &less, ret);
+}
+
+static void assert_audience(struct snap *s, uint64_t root, const char *path, uint64_t less)
+{
+	struct snap_node n;
+
+	get_dir(s, root, path, &n);
+	assert_int_equal(n.partial, less > 0);
+	assert_int_equal(n.audience.bytes, n.totals.bytes - less);
+	assert_int_equal(n.audience.files, n.totals.files - (less > 0));
+	assert_int_equal(n.audience.newest, n.totals.newest);
+	snap_node_put(s, &n);
+}
+
+static void sums_for_an_audience_are_stored_where_they_differ(void **state)
+{
+	struct fixture *f = *state;
+	const struct scan_options o = { .threads = 2 };
+	struct snap_info with, without;
+	struct scan_report report;
+	struct snap_damage damage;
+	struct snap_writer *w;
+	struct scan_sink sink;
+	struct snap *s;
+
+	tree_build(&f->tree, ROWS(IS_DIR("d"), IS_FILE("d/f", 9000)));
+	assert_int_equal(snap_open(f->index, SNAP_WRITE, &s), 0);
+	assert_int_equal(snap_write_begin(s, f->tree.path, SNAP_COLD, &w), 0);
+	sink = (struct scan_sink){ .ctx = (void *)(uintptr_t)snap_write_sink(w),
+		                   .listing = pass_listing,
+		                   .node = node_with_audience,
+		                   .drop = pass_drop };
+	assert_int_equal(scan_run(f->tree.path, &o, &sink, &report), 0);
+	assert_int_equal(snap_write_commit(w, &report, &with), 0);
+	assert_audience(s, with.ref, "", 4096);
+	assert_audience(s, with.ref, "d", 0);
+	assert_int_equal(snaps_take(s, f->tree.path, SNAP_WARM, 2, &without), 0);
+	assert_audience(s, without.ref, "", 0);
+	assert_int_not_equal(with.ref, without.ref);
+	assert_int_equal(snap_check(s, NULL, NULL, &damage), 0);
+	assert_int_equal(damage.bad_nodes + damage.n, 0);
+	snap_damage_done(&damage);
+	scan_report_done(&report);
+	snap_info_done(&with);
+	snap_info_done(&without);
+	snap_close(s);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, snaps_set_up, snaps_tear_down)
 
 int main(void)
@@ -539,6 +647,8 @@ int main(void)
 		TEST(a_list_stays_while_others_grow_from_it),
 		TEST(one_snapshot_has_the_details),
 		TEST(a_wide_directory_is_found_through_restart_points),
+		TEST(links_are_counted_and_may_leave),
+		TEST(sums_for_an_audience_are_stored_where_they_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

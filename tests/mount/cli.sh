@@ -256,34 +256,16 @@ excluded()
 		grep -q '"files":2,' "$work/out" || { cat "$work/out"; return 1; }
 }
 
-# old_index FILE: an index that an earlier version wrote
-old_index()
-{
-	rm -f "$1"*
-	$python - "$1" "$here/../format1.sql" <<'PY'
-import sqlite3, sys
-db = sqlite3.connect(sys.argv[1])
-db.executescript(open(sys.argv[2]).read())
-PY
-	chmod 600 "$1"
-}
-
-# Whatever comes first converts it
-old_index_is_converted()
+# Formats from before the first release: a sentence that says what to do, and the file stays as it is
+old_format_is_refused()
 {
 	local command old=$work/old.db
-	for command in 'list' 'check' 'prune --keep-last 1 --dry-run' 'diff prev latest /srv/tree' "scan $src/plain"; do
-		old_index "$old" || return
-		status_is 0 "$DT" ${command%% *} --index "$old" ${command#"${command%% *}"} || return
-		equal "$("$DT" list --index "$old" | grep -c /srv/tree)" 2 && "$DT" check --index "$old" >/dev/null || return
+	rm -f "$old"*
+	"$DT" scan --index "$old" "$src/plain" >/dev/null || return
+	$python -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA user_version=2")' "$old"
+	for command in 'list' 'check' 'prune --keep-last 1' "scan $src/plain"; do
+		refused 3 'scan again' "$DT" ${command%% *} --index "$old" ${command#"${command%% *}"} || return
 	done
-}
-
-# As for a scan: what another process does ends some time
-conversion_waits()
-{
-	local old=$work/old.db
-	old_index "$old" && waits_while_held "$old" 'waiting: another process' "$DT" list --index "$old"
 }
 
 output_is_checked()
@@ -308,8 +290,7 @@ check 'an index that cannot be used: status 3' index_refused
 check 'three scans into one index at once all succeed' two_at_once
 check 'a scan waits for another writer, and says so' waits_for_a_writer
 check 'what is excluded is counted as skipped' excluded
-check 'an index of an older format is converted by any command' old_index_is_converted
-check 'which waits for another writer, and says so' conversion_waits
+check 'an index of a format before the first release is refused' old_format_is_refused
 check 'output that cannot be written is an error' output_is_checked
 check 'damage is called that; --cold does without what is damaged' damaged
 if [ "$(id -u)" = 0 ]; then
