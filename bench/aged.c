@@ -12,8 +12,8 @@
  *
  * Nothing is remembered of an entry: what a generation before drew for it is drawn again.
  */
-#include "bench/dataset_parts.h"
 #include "base/base.h"
+#include "bench/dataset_parts.h"
 
 #include <assert.h>
 #include <inttypes.h>

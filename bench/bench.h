@@ -8,12 +8,13 @@
  *     spawn.c        starts any process, with a time limit, and takes its wall time and memory
  *     peers.c        the other programs: how to call them, what they counted
  *     verify.c       system calls as strace counts them
+ *     bars.c         what is asked of the bars: by key, the fastest, medians, ratios
  *     targets.c      the goals, and whether they were met
  *     mount.c        the mount against a minimal FUSE program and the real tree
  *     hdd.c          the scan on a simulated rotational disk: fresh, half cached, aged
  *     check.c        exact counts against a checked-in file
- *     grid.c         tables of text cells, printed aligned, as markdown or as HTML
- *     report*.c      table, markdown, JSON, HTML
+ *     table.c        rows and columns: aligned, as markdown, JSON or HTML
+ *     report.c       the tables of the report, and its JSON; page.c, chart.c: HTML
  *     workdir.c      the private folder, removed in the end
  *
  * Model:   a bar is one thing that is measured once per round; its samples are times, its counts are
@@ -26,7 +27,7 @@
 #define BENCH_BENCH_H
 
 #include "bench/dataset.h"
-#include "base/base.h"
+#include "bench/table.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -40,15 +41,8 @@ enum {
 	READERS_LOG_BYTES = 512,
 };
 
-enum bench_format {
-	FORMAT_TABLE,
-	FORMAT_MARKDOWN,
-	FORMAT_JSON,
-	FORMAT_HTML,
-};
-
 struct bench_options {
-	enum bench_format format;
+	enum table_format format;
 	const char *output; /* NULL: standard output */
 	const char *dir;    /* where the private folder is made */
 	const char *tree;   /* --dataset: an existing tree, or NULL */
@@ -84,16 +78,17 @@ struct child_result {
 struct bench_sample {
 	double wall_ms; /* from fork to exit */
 	double user_ms, sys_ms;
-	uint64_t rss_kb;
 	double scan_ms; /* ours: the scan alone */
+	double rss_kb;
 	unsigned round;
 };
 
 enum bar_kind {
-	BAR_SCAN,  /* ours, nothing stored */
-	BAR_STORE, /* ours, a snapshot is stored */
-	BAR_FLOOR, /* the minimal loop */
-	BAR_PEER,
+	BAR_SCAN = 1,  /* ours, nothing stored */
+	BAR_STORE = 2, /* ours, a snapshot is stored */
+	BAR_FLOOR = 4, /* the minimal loop */
+	BAR_PEER = 8,
+	BARS_OURS = BAR_SCAN | BAR_STORE,
 };
 
 struct bench_bar {
@@ -104,23 +99,32 @@ struct bench_bar {
 	bool new_index;   /* BAR_STORE: no previous snapshot */
 	enum dataset_step step;
 	const struct peer *peer;
-	bool failed; /* trouble says why; no samples are taken any more */
-	char trouble[TEXT_BYTES];
+	bool failed; /* problem says why; no samples are taken any more */
+	char problem[TEXT_BYTES];
 	struct bench_sample *sample;
-	size_t n;
+	uint64_t n;
 	struct bench_counts counts; /* of the last run */
 	bool vary;                  /* counts differed between runs */
 	uint64_t strace_calls;      /* all system calls of the process; 0: not counted */
 	char verified[TEXT_BYTES];  /* what strace said of the scan's own calls */
+
+	/* For the report, made in the end. */
+	const char *kind_name;
+	struct bench_sample median; /* of all samples; all 0 without any */
+	double min_ms, max_ms;
+	char span[48];
+	struct text all_ms;             /* JSON */
+	double to_floor, to_peer;       /* ratios; 0: there is none */
+	double scan_to_it, store_to_it; /* of our best to this one */
+	uint64_t calls;                 /* of the scan */
+	const char *total;              /* of a peer: how it compares, or why there is none */
+	char about[TEXT_BYTES];
 };
 
-struct bench_median {
-	double wall_ms, min_ms, max_ms, user_ms, sys_ms, scan_ms;
-	uint64_t rss_kb;
-};
-
-/** Medians of all samples; all 0 without any. */
-struct bench_median bench_median(const struct bench_bar *bar);
+/** Fill in median, min_ms and max_ms. */
+void bench_median(struct bench_bar *bar);
+/** The values become sorted. */
+double median_of(double *v, size_t n);
 /** Median over the rounds of bar's wall time divided by base's; 0 if there is none. */
 double bench_ratio(const struct bench_bar *bar, const struct bench_bar *base);
 
@@ -229,6 +233,8 @@ struct peer_found {
 	uint64_t total;            /* as it says */
 	char compared[TEXT_BYTES]; /* "same", or why it differs */
 	bool differs;              /* and no reason is known */
+	const char *name;          /* for the report: these three */
+	bool installed, stats;
 };
 
 /* What the totals can be, by the rules that programs count by. */
@@ -308,6 +314,11 @@ struct bench {
 	struct hdd_decision decision[HDD_DECISIONS_MAX];
 	size_t n_decisions;
 	unsigned wrong; /* totals or counts that are not what they must be */
+
+	/* For the report. */
+	unsigned schema;
+	const char *version, *existing, *caches, *fastest; /* the tree of --dataset, or "" */
+	bool generated;
 };
 
 /** Say that a number is not what it must be, and count that. */
@@ -350,9 +361,9 @@ double machine_foreign(const struct machine_use *then);
 
 /* One goal of the project. */
 struct target {
-	const char *text, *bar, *base; /* base NULL: a plain number */
-	double limit;
-	double value; /* filled in; 0: not measured */
+	const char *text, *verdict;
+	double limit, value; /* 0: not measured */
+	bool measured, met;
 };
 
 enum {
@@ -362,8 +373,10 @@ enum {
 /** The goals with their values; returns how many. */
 size_t targets_get(const struct bench *b, struct target ret[static TARGETS_MAX]);
 
-int report_write(const struct bench *b);
-int report_json(const struct bench *b, FILE *out);
-int report_html(const struct bench *b, FILE *out);
+/** The bars of some kinds as a table. */
+struct table report_bars(const struct bench *b, const char *key, unsigned kinds);
+/** Write a text to a file, or to standard output (NULL). */
+int report_save(const char *path, const struct text *text);
+int report_write(struct bench *b);
 
 #endif

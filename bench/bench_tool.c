@@ -13,7 +13,6 @@
 #include "bench/bench.h"
 
 #include <getopt.h>
-#include <stdarg.h>
 
 enum {
 	EXIT_FINE,
@@ -21,93 +20,82 @@ enum {
 	EXIT_USAGE
 };
 
-enum option_id {
-	O_FORMAT = 256,
-	O_OUTPUT,
-	O_RUNS,
-	O_ENTRIES,
-	O_DATASET,
-	O_DIR,
-	O_KEEP,
-	O_DROP,
-	O_VERIFY,
-	O_NO_PEERS,
-	O_LIMIT,
-	O_MOUNT,
-	O_HDD,
-	O_CHECK,
-	O_UPDATE,
-	O_VERSION,
-	O_HELP,
-};
-
-static const struct option long_options[] = {
-	{ "format", required_argument, NULL, O_FORMAT },
-	{ "output", required_argument, NULL, O_OUTPUT },
-	{ "runs", required_argument, NULL, O_RUNS },
-	{ "entries", required_argument, NULL, O_ENTRIES },
-	{ "dataset", required_argument, NULL, O_DATASET },
-	{ "dir", required_argument, NULL, O_DIR },
-	{ "keep", no_argument, NULL, O_KEEP },
-	{ "drop-caches", no_argument, NULL, O_DROP },
-	{ "verify-counts", no_argument, NULL, O_VERIFY },
-	{ "no-peers", no_argument, NULL, O_NO_PEERS },
-	{ "peer-limit", required_argument, NULL, O_LIMIT },
-	{ "mount", no_argument, NULL, O_MOUNT },
-	{ "hdd", no_argument, NULL, O_HDD },
-	{ "check", required_argument, NULL, O_CHECK },
-	{ "update", required_argument, NULL, O_UPDATE },
-	{ "version", no_argument, NULL, O_VERSION },
-	{ "help", no_argument, NULL, O_HELP },
-	{ 0 },
-};
-
-static const char help[] =
-	"usage: bench_tool [OPTION]...\n"
-	"\n"
-	"Builds a tree of 50,001 entries in a private folder, scans it in all ways, runs other programs\n"
-	"on it, prints what each cost, and removes the folder.\n"
-	"\n"
-	"  --format FORMAT   table, markdown, json or html (default: table)\n"
-	"  --output FILE     write the report to FILE\n"
-	"  --runs N          rounds; medians are printed (default: 9, fewer on a slow machine)\n"
-	"  --entries N       a tree of the same shape with at least N entries\n"
-	"  --dataset DIR     measure on an existing tree, which is only read\n"
-	"  --dir DIR         where the private folder is made (default: $TMPDIR or /tmp)\n"
-	"  --keep            keep the private folder, and say where it is\n"
-	"  --drop-caches     empty the kernel's caches before each run (root)\n"
-	"  --verify-counts   count system calls with strace too, and compare\n"
-	"  --no-peers        leave out other programs\n"
-	"  --peer-limit S    end another program after S seconds (default: 60)\n"
-	"  --mount           measure the mount instead: against a minimal FUSE program and the tree\n"
-	"  --hdd             measure on a simulated rotational disk instead (root)\n"
-	"  --check FILE      compare counts on a small tree with FILE; exit status 1 if they differ\n"
-	"  --update FILE     write FILE anew\n"
-	"  --version, --help\n";
-
 /* -- options --------------------------------------------------------------------------------- */
 
-static bool parse_number(const char *arg, uint64_t min, uint64_t max, uint64_t *ret)
+enum option_type {
+	SWITCH, /* bool */
+	STRING, /* const char * */
+	NUMBER, /* unsigned, from 1 */
+	LARGE,  /* uint64_t, from 1 */
+	FORMAT, /* enum table_format */
+};
+
+#define AT(field) offsetof(struct bench_options, field)
+
+/* In the order of --help. */
+/* clang-format off */
+static const struct option_row {
+	const char *name, *value;
+	enum option_type type;
+	size_t offset;
+	uint64_t max;
+	const char *help;
+} rows[] = {
+	{ "format", "FORMAT", FORMAT, AT(format), 0, "table, markdown, json or html (default: table)" },
+	{ "output", "FILE", STRING, AT(output), 0, "write the report to FILE" },
+	{ "runs", "N", NUMBER, AT(runs), RUNS_MAX,
+	  "rounds; medians are printed (default: 9, fewer on a slow machine)" },
+	{ "entries", "N", LARGE, AT(entries), 100000000, "a tree of the same shape with at least N entries" },
+	{ "dataset", "DIR", STRING, AT(tree), 0, "measure on an existing tree, which is only read" },
+	{ "dir", "DIR", STRING, AT(dir), 0, "where the private folder is made (default: $TMPDIR or /tmp)" },
+	{ "keep", "", SWITCH, AT(keep), 0, "keep the private folder, and say where it is" },
+	{ "drop-caches", "", SWITCH, AT(drop_caches), 0, "empty the kernel's caches before each run (root)" },
+	{ "verify-counts", "", SWITCH, AT(verify), 0, "count system calls with strace too, and compare" },
+	{ "no-peers", "", SWITCH, AT(no_peers), 0, "leave out other programs" },
+	{ "peer-limit", "S", NUMBER, AT(timeout_s), 86400, "end another program after S seconds (default: 60)" },
+	{ "mount", "", SWITCH, AT(mount), 0,
+	  "measure the mount instead: against a minimal FUSE program and the tree" },
+	{ "hdd", "", SWITCH, AT(hdd), 0, "measure on a simulated rotational disk instead (root)" },
+	{ "check", "FILE", STRING, AT(check), 0,
+	  "compare counts on a small tree with FILE; exit status 1 if they differ" },
+	{ "update", "FILE", STRING, AT(update), 0, "write FILE anew" },
+};
+/* clang-format on */
+
+enum {
+	O_HELP = ARRAY_SIZE(rows),
+	O_VERSION,
+	OPTIONS,
+	O_FIRST = 256, /* above all characters, so that '?' is none of them */
+};
+
+static int print_help(void)
+{
+	char option[32];
+
+	(void)fputs(
+		"usage: bench_tool [OPTION]...\n\n"
+		"Builds a tree of 50,001 entries in a private folder, scans it in all ways, runs "
+		"other programs\non it, prints what each cost, and removes the folder.\n\n",
+		stdout);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(option, sizeof(option), "%s %s", rows[i].name, rows[i].value);
+		printf("  --%-15s %s\n", option, rows[i].help);
+	}
+	(void)fputs("  --version, --help\n", stdout);
+	return fflush(stdout) == 0 ? EXIT_FINE : EXIT_WRONG;
+}
+
+static bool parse_number(const char *arg, uint64_t max, uint64_t *ret)
 {
 	char *end;
 
 	errno = 0;
 	*ret = strtoull(arg, &end, 10);
-	return *arg >= '0' && *arg <= '9' && *end == '\0' && errno == 0 && *ret >= min &&
-	       *ret <= max;
+	return *arg >= '0' && *arg <= '9' && *end == '\0' && errno == 0 && *ret >= 1 && *ret <= max;
 }
 
-static bool parse_unsigned(const char *arg, unsigned max, unsigned *ret)
-{
-	uint64_t n;
-
-	if (!parse_number(arg, 1, max, &n))
-		return false;
-	*ret = (unsigned)n;
-	return true;
-}
-
-static bool parse_format(const char *arg, enum bench_format *ret)
+static bool parse_format(const char *arg, enum table_format *ret)
 {
 	static const char *const names[] = {
 		[FORMAT_TABLE] = "table",
@@ -118,97 +106,79 @@ static bool parse_format(const char *arg, enum bench_format *ret)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(arg, names[i]) == 0) {
-			*ret = (enum bench_format)i;
+			*ret = (enum table_format)i;
 			return true;
 		}
 	return false;
 }
 
-static bool parse_value(struct bench_options *o, int option)
+static bool parse_value(struct bench_options *o, const struct option_row *row)
 {
-	switch (option) {
-	case O_FORMAT:
-		return parse_format(optarg, &o->format);
-	case O_RUNS:
-		o->budget_s = 0;
-		return parse_unsigned(optarg, RUNS_MAX, &o->runs);
-	case O_ENTRIES:
-		return parse_number(optarg, 1, 100000000, &o->entries);
-	case O_LIMIT:
-		return parse_unsigned(optarg, 86400, &o->timeout_s);
-	case O_OUTPUT:
-		o->output = optarg;
-		return true;
-	case O_DATASET:
-		o->tree = optarg;
-		return true;
-	case O_DIR:
-		o->dir = optarg;
-		return true;
-	case O_CHECK:
-		o->check = optarg;
-		return true;
-	case O_UPDATE:
-		o->update = optarg;
-		return true;
-	default:
-		return false;
-	}
-}
+	void *at = (char *)o + row->offset;
+	uint64_t n;
 
-static bool parse_switch(struct bench_options *o, int option)
-{
-	switch (option) {
-	case O_KEEP:
-		return o->keep = true;
-	case O_DROP:
-		return o->drop_caches = true;
-	case O_VERIFY:
-		return o->verify = true;
-	case O_NO_PEERS:
-		return o->no_peers = true;
-	case O_MOUNT:
-		return o->mount = true;
-	case O_HDD:
-		return o->hdd = true;
+	switch (row->type) {
+	case SWITCH:
+		return *(bool *)at = true;
+	case STRING:
+		*(const char **)at = optarg;
+		return true;
+	case FORMAT:
+		return parse_format(optarg, at);
 	default:
-		return false;
+		if (!parse_number(optarg, row->max, &n))
+			return false;
+		if (row->type == LARGE)
+			*(uint64_t *)at = n;
+		else
+			*(unsigned *)at = (unsigned)n;
+		return true;
 	}
 }
 
 static bool are_compatible(const struct bench_options *o)
 {
-	bool special = o->mount || o->hdd || o->check || o->update;
+	int special = o->mount + o->hdd + (o->check != NULL) + (o->update != NULL);
 
-	if (o->mount + o->hdd + (o->check != NULL) + (o->update != NULL) > 1)
-		return false;
-	return !o->tree || !(special || o->entries);
+	return special <= 1 && !(o->tree && (special || o->entries));
 }
 
 /* Returns an exit status, or -1 to go on. */
 static int parse_options(int argc, char **argv, struct bench_options *o)
 {
+	struct option options[OPTIONS + 1] = {
+		[O_HELP] = { "help", no_argument, NULL, O_FIRST + O_HELP },
+		[O_VERSION] = { "version", no_argument, NULL, O_FIRST + O_VERSION },
+	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		if (option == O_HELP || option == O_VERSION) {
-			(void)fputs(option == O_HELP ? help
-			                             : "bench_tool " DISKTRACKER_VERSION "\n",
-			            stdout);
-			return fflush(stdout) == 0 ? EXIT_FINE : EXIT_WRONG;
+	for (int i = 0; i < (int)ARRAY_SIZE(rows); i++)
+		options[i] =
+			(struct option){ rows[i].name, rows[i].type != SWITCH, NULL, O_FIRST + i };
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == O_FIRST + O_HELP)
+			return print_help();
+		if (option == O_FIRST + O_VERSION)
+			return puts("bench_tool " DISKTRACKER_VERSION) < 0 || fflush(stdout) != 0;
+		if (option < O_FIRST)
+			return EXIT_USAGE; /* getopt has said why */
+		if (!parse_value(o, &rows[option - O_FIRST])) {
+			(void)fprintf(stderr, "bench_tool: '%s' is no value for --%s\n", optarg,
+			              rows[option - O_FIRST].name);
+			return EXIT_USAGE;
 		}
-		if (parse_switch(o, option) || (optarg && parse_value(o, option)))
-			continue;
-		if (option != '?')
-			(void)fprintf(stderr, "bench_tool: '%s' is no value for that option\n",
-			              optarg);
-		return EXIT_USAGE;
 	}
-	if (optind != argc || !are_compatible(o)) {
+	if (o->runs)
+		o->budget_s = 0;
+	else
+		o->runs = RUNS_DEFAULT;
+	if (optind == argc && are_compatible(o))
+		return -1;
+	if (optind < argc)
+		(void)fprintf(stderr, "bench_tool: '%s' is no option; see --help\n", argv[optind]);
+	else
 		(void)fputs("bench_tool: options don't fit together; see --help\n", stderr);
-		return EXIT_USAGE;
-	}
-	return -1;
+	return EXIT_USAGE;
 }
 
 /* -- flow ------------------------------------------------------------------------------------ */
@@ -297,8 +267,7 @@ int main(int argc, char **argv)
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return EXIT_WRONG;
-	b->options =
-		(struct bench_options){ .runs = RUNS_DEFAULT, .budget_s = 40, .timeout_s = 60 };
+	b->options = (struct bench_options){ .budget_s = 40, .timeout_s = 60 };
 	status = parse_options(argc, argv, &b->options);
 	if (status < 0)
 		status = run(b) < 0 || b->wrong > 0 ? EXIT_WRONG : EXIT_FINE;

@@ -14,62 +14,17 @@ enum {
 	LINE_BYTES = 512
 };
 
-struct counter {
-	const char *name;
-	size_t offset;
-};
-
-static const struct counter counters[] = {
-	{ "files", offsetof(struct bench_counts, files) },
-	{ "dirs", offsetof(struct bench_counts, dirs) },
-	{ "bytes", offsetof(struct bench_counts, apparent) },
-	{ "openat", offsetof(struct bench_counts, openat) },
-	{ "statx", offsetof(struct bench_counts, statx) },
-	{ "getdents64", offsetof(struct bench_counts, getdents) },
-	{ "close", offsetof(struct bench_counts, close) },
-	{ "nodes_written", offsetof(struct bench_counts, nodes_written) },
-};
-
-static uint64_t value_of(const struct bench_bar *bar, const struct counter *c)
+static int write_baseline(const struct table *runs, uint64_t entries, const char *path)
 {
-	uint64_t v;
+	struct text out = { 0 };
+	int r;
 
-	memcpy(&v, (const char *)&bar->counts + c->offset, sizeof(v));
-	return v;
-}
-
-static bool is_checked(const struct bench_bar *bar)
-{
-	return bar->kind == BAR_SCAN || bar->kind == BAR_STORE;
-}
-
-/* -- the file -------------------------------------------------------------------------------- */
-
-static void write_bar(FILE *out, const struct bench_bar *bar, bool first)
-{
-	(void)fprintf(out, "%s\n    {\"key\": \"%s\"", first ? "" : ",", bar->key);
-	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
-		(void)fprintf(out, ", \"%s\": %" PRIu64, counters[i].name,
-		              value_of(bar, &counters[i]));
-	(void)fputc('}', out);
-}
-
-static int write_baseline(const struct bench *b, const char *path)
-{
-	FILE *out = fopen(path, "we");
-	bool first = true;
-
-	if (!out)
-		return -errno;
-	(void)fprintf(out, "{\n  \"entries\": %" PRIu64 ",\n  \"runs\": [",
-	              dataset_totals(&b->spec, DATASET_BUILT).entries);
-	for (size_t i = 0; i < b->n_bars; i++)
-		if (is_checked(&b->bar[i])) {
-			write_bar(out, &b->bar[i], first);
-			first = false;
-		}
-	(void)fputs("\n  ]\n}\n", out);
-	return fclose(out) == 0 ? 0 : -errno;
+	text_printf(&out, "{\n  \"entries\": %" PRIu64 ",\n  ", entries);
+	table_json(runs, CHECKED, &out);
+	text_puts(&out, "\n}\n");
+	r = report_save(path, &out);
+	text_done(&out);
+	return r;
 }
 
 /* The line of the run with that key. */
@@ -85,19 +40,17 @@ static bool find_line(FILE *in, const char *key, char line[static LINE_BYTES])
 	return false;
 }
 
-static bool find_value(const char *line, const char *name, uint64_t *ret)
+static bool find_value(const char *line, const char *name, double *ret)
 {
 	char start[64];
 	const char *at;
 
 	(void)snprintf(start, sizeof(start), "\"%s\": ", name);
 	at = strstr(line, start);
-	return at && sscanf(at + strlen(start), "%" SCNu64, ret) == 1;
+	return at && sscanf(at + strlen(start), "%lf", ret) == 1;
 }
 
-/* -- comparing ------------------------------------------------------------------------------- */
-
-static bool is_same_bar(const struct bench_bar *bar, FILE *in)
+static bool is_same_bar(const struct table *runs, const struct bench_bar *bar, FILE *in)
 {
 	char line[LINE_BYTES];
 	bool same = true;
@@ -106,15 +59,17 @@ static bool is_same_bar(const struct bench_bar *bar, FILE *in)
 		printf("%s: not in the file\n", bar->key);
 		return false;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(counters); i++) {
-		uint64_t now = value_of(bar, &counters[i]), then;
+	for (size_t i = 0; i < runs->n_columns; i++) {
+		const struct column *c = &runs->columns[i];
+		double now = column_number(c, bar), then;
 
-		if (!find_value(line, counters[i].name, &then)) {
-			printf("%s: %s is not in the file\n", bar->key, counters[i].name);
+		if (!(c->flags & CHECKED) || c->type != COUNT)
+			continue;
+		if (!find_value(line, c->key, &then)) {
+			printf("%s: %s is not in the file\n", bar->key, c->key);
 			same = false;
 		} else if (now != then) {
-			printf("%s: %s is %" PRIu64 ", not %" PRIu64 "\n", bar->key,
-			       counters[i].name, now, then);
+			printf("%s: %s is %.0f, not %.0f\n", bar->key, c->key, now, then);
 			same = false;
 		}
 	}
@@ -132,21 +87,21 @@ static size_t count_runs(FILE *in)
 	return n;
 }
 
-static int compare_baseline(const struct bench *b, const char *path)
+static int compare_baseline(const struct table *runs, const char *path)
 {
 	FILE *in = fopen(path, "re");
 	size_t n = 0, same = 0, listed;
 
 	if (!in)
 		return -errno;
-	for (size_t i = 0; i < b->n_bars; i++) {
-		const struct bench_bar *bar = &b->bar[i];
+	for (size_t i = 0; i < runs->n_rows; i++) {
+		const struct bench_bar *bar = table_row(runs, i);
 
-		if (!is_checked(bar))
+		if (!bar)
 			continue;
 		n++;
-		same += is_same_bar(bar, in);
-		printf("%-16s %8.1f ms\n", bar->key, bench_median(bar).wall_ms);
+		same += is_same_bar(runs, bar, in);
+		printf("%-16s %8.1f ms\n", bar->key, bar->median.wall_ms);
 	}
 	listed = count_runs(in);
 	(void)fclose(in);
@@ -158,7 +113,7 @@ static int compare_baseline(const struct bench *b, const char *path)
 
 int check_run(struct bench *b)
 {
-	const char *path = b->options.check ? b->options.check : b->options.update;
+	struct table runs;
 	int r;
 
 	b->options.entries = SMALL_ENTRIES;
@@ -172,6 +127,10 @@ int check_run(struct bench *b)
 		return r;
 	if (b->wrong > 0)
 		return -EBADMSG;
-	r = b->options.check ? compare_baseline(b, path) : write_baseline(b, path);
+	runs = report_bars(b, "runs", BARS_OURS);
+	r = b->options.check
+	            ? compare_baseline(&runs, b->options.check)
+	            : write_baseline(&runs, dataset_totals(&b->spec, DATASET_BUILT).entries,
+	                             b->options.update);
 	return fflush(stdout) == 0 ? r : -errno;
 }

@@ -10,8 +10,8 @@
  *     look               by their path, too: stat all, so that the kernel has them in its caches
  *     remove             the same names again, children first
  */
-#include "bench/dataset_parts.h"
 #include "base/base.h"
+#include "bench/dataset_parts.h"
 
 #include <assert.h>
 #include <dirent.h>

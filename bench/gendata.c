@@ -7,8 +7,8 @@
  *     gendata --aged DIR              the same tree, made as years of use would have left it
  *     gendata --step one DIR          then deep, scattered, reset, remove; with the same --entries
  */
-#include "bench/dataset.h"
 #include "base/base.h"
+#include "bench/dataset.h"
 
 #include <fcntl.h>
 #include <getopt.h>

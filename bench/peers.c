@@ -251,7 +251,7 @@ static int run_for_total(struct bench_bar *bar, struct peer_args *a, const char 
 		if (strcmp(a->argv[i], "/dev/null") == 0) /* where ncdu exports to */
 			a->argv[i] = (char *)(uintptr_t)out;
 	r = bench_spawn(&s, &done);
-	bar->failed = r == 0 && spawned_problem(&done, &s, bar->trouble);
+	bar->failed = r == 0 && spawned_problem(&done, &s, bar->problem);
 	return r;
 }
 

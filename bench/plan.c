@@ -14,7 +14,6 @@
 #include "bench/bench.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <unistd.h>
 
 static const struct bench_bar own_bars[] = {
@@ -39,59 +38,6 @@ static const struct bench_bar own_bars[] = {
 static bool is_warm(const struct bench_bar *bar)
 {
 	return bar->kind == BAR_STORE && !bar->new_index;
-}
-
-void bench_wrong(struct bench *b, const char *format, ...)
-{
-	va_list args;
-
-	bench_progress("%s", "");
-	(void)fputs("bench_tool: wrong: ", stderr);
-	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
-	va_end(args);
-	(void)fputc('\n', stderr);
-	b->wrong++;
-}
-
-const struct bench_bar *bench_find_bar(const struct bench *b, const char *key)
-{
-	for (size_t i = 0; i < b->n_bars; i++)
-		if (strcmp(b->bar[i].key, key) == 0)
-			return &b->bar[i];
-	return NULL;
-}
-
-const struct bench_bar *bench_fastest_peer(const struct bench *b)
-{
-	const struct bench_bar *best = NULL;
-
-	for (size_t i = 0; i < b->n_bars; i++) {
-		const struct bench_bar *bar = &b->bar[i];
-
-		if (bar->kind != BAR_PEER || !bar->peer->stats || bar->failed || bar->n == 0)
-			continue;
-		if (!best || bench_median(bar).wall_ms < bench_median(best).wall_ms)
-			best = bar;
-	}
-	return best;
-}
-
-void bench_measure(struct bench *b, const char *group, const char *name, double value,
-                   const char *unit)
-{
-	struct measure *m = &b->measure[b->n_measures];
-
-	if (b->n_measures == MEASURES_MAX)
-		return;
-	b->n_measures++;
-	(void)snprintf(m->group, sizeof(m->group), "%s", group);
-	(void)snprintf(m->name, sizeof(m->name), "%s", name);
-	(void)snprintf(m->unit, sizeof(m->unit), "%s", unit);
-	m->value = value;
-	for (size_t i = 0; i < b->n_measures; i++)
-		if (strcmp(b->measure[i].group, group) == 0)
-			b->measure[i].ratio = value > 0 ? b->measure[i].value / value : 0;
 }
 
 /* -- bars ------------------------------------------------------------------------------------ */
@@ -256,7 +202,7 @@ static int run_peer(struct bench *b, struct bench_bar *bar, struct spawned *done
 
 	peer_args(&a, &b->peer[bar->peer - bench_peers], bar->peer->args, b->tree, &b->work);
 	r = bench_spawn(&s, done);
-	bar->failed = r == 0 && spawned_problem(done, &s, bar->trouble);
+	bar->failed = r == 0 && spawned_problem(done, &s, bar->problem);
 	return r;
 }
 
@@ -375,6 +321,8 @@ int plan_run(struct bench *b)
 			b->rounds++;
 	}
 	b->foreign = machine_foreign(&use);
+	for (size_t i = 0; i < b->n_bars; i++)
+		bench_median(&b->bar[i]);
 	bench_progress("%s", "");
 	return r;
 }

@@ -1,86 +1,225 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report - the tables of the report, and the plain formats.
+ * report - one model for all formats: the columns, declared once, and the tables made of them.
  *
  *     our runs and the floor | other programs | thread scaling | storage | --mount, --hdd | goals
+ *
+ * The keys of the JSON are documented in bench_tool(1) and stable.
  */
 #include "bench/report.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 
-uint64_t report_calls(const struct bench_counts *c)
+/* clang-format off */
+#define AT(field) offsetof(struct bench_bar, field)
+#define COUNTED(key, title, field, kinds, flags) \
+	{ key, title, COUNT, AT(counts.field), kinds, flags, 0, "counts" }
+
+enum {
+	OWN = BARS_OURS | BAR_FLOOR,
+};
+
+static const struct column bar_columns[] = {
+	{ "key", NULL, TEXT, AT(key), 0, CHECKED, 0, NULL },
+	{ "label", NULL, TEXT, AT(label), 0, 0, 0, NULL },
+	{ NULL, "run", TEXT, AT(label), OWN, 0, 0, NULL },
+	{ NULL, "program", TEXT, AT(label), BAR_PEER, 0, 0, NULL },
+	{ "kind", NULL, TEXT, AT(kind_name), 0, 0, 0, NULL },
+	{ "samples", NULL, COUNT, AT(n), 0, 0, 0, NULL },
+	{ "wall_ms", "wall ms", REAL, AT(median.wall_ms), 0, 0, 1, NULL },
+	{ NULL, "min..max", CHARS, AT(span), 0, RIGHT, 0, NULL },
+	{ "wall_ms_min", NULL, REAL, AT(min_ms), 0, 0, 0, NULL },
+	{ "wall_ms_max", NULL, REAL, AT(max_ms), 0, 0, 0, NULL },
+	{ "wall_ms_all", NULL, JSON, AT(all_ms), 0, 0, 0, NULL },
+	{ "user_ms", "user", REAL, AT(median.user_ms), 0, 0, 1, NULL },
+	{ "sys_ms", "sys", REAL, AT(median.sys_ms), 0, 0, 1, NULL },
+	{ "scan_ms", NULL, REAL, AT(median.scan_ms), OWN, 0, 0, NULL },
+	{ "ratio_floor2", "/floor2", REAL, AT(to_floor), 0, DASH, 3, NULL },
+	{ "ratio_fastest_peer", NULL, REAL, AT(to_peer), 0, 0, 0, NULL },
+	{ NULL, "/peer", REAL, AT(to_peer), OWN, DASH, 3, NULL },
+	{ NULL, "scan/it", REAL, AT(scan_to_it), BAR_PEER, DASH, 3, NULL },
+	{ NULL, "scan+store/it", REAL, AT(store_to_it), BAR_PEER, DASH, 3, NULL },
+	COUNTED("entries", NULL, entries, OWN, 0),
+	COUNTED("disk_bytes", NULL, bytes, OWN, 0),
+	COUNTED("files", NULL, files, OWN, CHECKED),
+	COUNTED(NULL, "files", files, BARS_OURS, 0),
+	COUNTED("dirs", "dirs", dirs, OWN, CHECKED),
+	COUNTED("bytes", "bytes", apparent, BARS_OURS, CHECKED),
+	COUNTED("openat", "openat", openat, BARS_OURS, CHECKED),
+	COUNTED("statx", "statx", statx, BARS_OURS, CHECKED),
+	COUNTED("getdents64", "getdents", getdents, BARS_OURS, CHECKED),
+	COUNTED("close", NULL, close, BARS_OURS, CHECKED),
+	{ "calls", "calls", COUNT, AT(calls), BARS_OURS, 0, 0, "counts" },
+	COUNTED("problems", NULL, errors, BARS_OURS, 0),
+	COUNTED("nodes_written", NULL, nodes_written, BAR_STORE, CHECKED),
+	COUNTED(NULL, "nodes", nodes_written, BAR_STORE, 0),
+	COUNTED("index_bytes", NULL, index_bytes, BAR_STORE, 0),
+	COUNTED("readers", NULL, readers, OWN, 0),
+	{ "vary", NULL, FLAG, AT(vary), OWN, 0, 0, "counts" },
+	{ "peak_rss_kb", "MB", KB, AT(median.rss_kb), 0, 0, 0, NULL },
+	{ "strace_calls", NULL, COUNT, AT(strace_calls), 0, OPTIONAL, 0, NULL },
+	{ NULL, "system calls", COUNT, AT(strace_calls), BAR_PEER, DASH, 0, NULL },
+	{ NULL, "its total", TEXT, AT(total), BAR_PEER, 0, 0, NULL },
+	{ NULL, "version; what it does", CHARS, AT(about), BAR_PEER, 0, 0, NULL },
+	{ "verified", NULL, CHARS, AT(verified), 0, OPTIONAL, 0, NULL },
+	{ "trouble", NULL, CHARS, AT(problem), 0, OPTIONAL, 0, NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct peer_found, field)
+static const struct column peer_columns[] = {
+	{ "name", NULL, TEXT, AT(name), 0, 0, 0, NULL },
+	{ "installed", NULL, FLAG, AT(installed), 0, 0, 0, NULL },
+	{ "version", NULL, CHARS, AT(version), 0, 0, 0, NULL },
+	{ "stats_entries", NULL, FLAG, AT(stats), 0, 0, 0, NULL },
+	{ "total", NULL, COUNT, AT(total), 0, 0, 0, NULL },
+	{ "compared", NULL, CHARS, AT(compared), 0, 0, 0, NULL },
+	{ "unexplained", NULL, FLAG, AT(differs), 0, 0, 0, NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct scaling, field)
+static const struct column scaling_columns[] = {
+	{ NULL, "readers", COUNT, AT(readers), 0, 0, 0, NULL },
+	{ "scan", "scan only ms", REAL, AT(ms[0]), 0, DASH, 1, NULL },
+	{ NULL, "faster", REAL, AT(faster[0]), 0, DASH, 3, NULL },
+	{ "store", "scan and store ms", REAL, AT(ms[1]), 0, DASH, 1, NULL },
+	{ NULL, "faster", REAL, AT(faster[1]), 0, DASH, 3, NULL },
+	{ "floor", "floor ms", REAL, AT(ms[2]), 0, DASH, 1, NULL },
+	{ NULL, "faster", REAL, AT(faster[2]), 0, DASH, 3, NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct measure, field)
+static const struct column measure_columns[] = {
+	{ "group", "what", CHARS, AT(group), 0, 0, 0, NULL },
+	{ "name", "where", CHARS, AT(name), 0, 0, 0, NULL },
+	{ "value", "value", REAL, AT(value), 0, SHORT, 3, NULL },
+	{ "unit", "unit", CHARS, AT(unit), 0, 0, 0, NULL },
+	{ "ratio", "ratio", REAL, AT(ratio), 0, DASH, 3, NULL },
+};
+#undef AT
+
+static const struct column fact_columns[] = {
+	{ NULL, "storage", TEXT, offsetof(struct fact, name), 0, 0, 0, NULL },
+	{ NULL, "", CHARS, offsetof(struct fact, value), 0, 0, 0, NULL },
+};
+
+static const struct column decision_columns[] = {
+	{ "group", "where", TEXT, offsetof(struct hdd_decision, group), 0, 0, 0, NULL },
+	{ "text", "auto's decision", CHARS, offsetof(struct hdd_decision, text), 0, 0, 0, NULL },
+	{ "right", "right", FLAG, offsetof(struct hdd_decision, right), 0, LEFT, 0, NULL },
+};
+
+#define AT(field) offsetof(struct target, field)
+static const struct column target_columns[] = {
+	{ "text", "goal", TEXT, AT(text), 0, 0, 0, NULL },
+	{ "limit", "limit", REAL, AT(limit), 0, 0, 2, NULL },
+	{ "value", "measured", REAL, AT(value), 0, DASH, 3, NULL },
+	{ "measured", NULL, FLAG, AT(measured), 0, 0, 0, NULL },
+	{ "met", NULL, FLAG, AT(met), 0, 0, 0, NULL },
+	{ NULL, "", TEXT, AT(verdict), 0, 0, 0, NULL },
+};
+#undef AT
+
+/* One row: all of it. */
+#define AT(field) offsetof(struct bench, field)
+static const struct column bench_columns[] = {
+	{ "schema", NULL, UINT, AT(schema), 0, 0, 0, NULL },
+	{ "version", NULL, TEXT, AT(version), 0, 0, 0, NULL },
+	{ "date", NULL, CHARS, AT(machine.date), 0, 0, 0, NULL },
+	{ "cpu", NULL, CHARS, AT(machine.cpu), 0, 0, 0, "machine" },
+	{ "cpus", NULL, UINT, AT(machine.cpus), 0, 0, 0, "machine" },
+	{ "memory_kb", NULL, COUNT, AT(machine.memory_kb), 0, 0, 0, "machine" },
+	{ "kernel", NULL, CHARS, AT(machine.kernel), 0, 0, 0, "machine" },
+	{ "filesystem", NULL, CHARS, AT(machine.filesystem), 0, 0, 0, "machine" },
+	{ "compiler", NULL, CHARS, AT(machine.compiler), 0, 0, 0, "machine" },
+	{ "generated", NULL, FLAG, AT(generated), 0, 0, 0, "tree" },
+	{ "path", NULL, TEXT, AT(existing), 0, 0, 0, "tree" },
+	{ "entries", NULL, COUNT, AT(bar[0].counts.entries), 0, 0, 0, "tree" },
+	{ "dirs", NULL, COUNT, AT(bar[0].counts.dirs), 0, 0, 0, "tree" },
+	{ "files", NULL, COUNT, AT(bar[0].counts.files), 0, 0, 0, "tree" },
+	{ "caches", NULL, TEXT, AT(caches), 0, 0, 0, NULL },
+	{ "rounds", NULL, UINT, AT(rounds), 0, 0, 0, NULL },
+	{ "foreign_cpu_share", NULL, REAL, AT(foreign), 0, 0, 0, NULL },
+	{ "fastest_peer", NULL, TEXT, AT(fastest), 0, 0, 0, NULL },
+	{ "kind", NULL, CHARS, AT(storage), 0, 0, 0, "storage" },
+	{ "evidence", NULL, CHARS, AT(evidence), 0, 0, 0, "storage" },
+	{ "auto_readers", NULL, COUNT, AT(auto_readers), 0, 0, 0, "storage" },
+	{ "wrong", NULL, UINT, AT(wrong), 0, 0, 0, NULL },
+};
+#undef AT
+/* clang-format on */
+
+static struct table *add(struct report *r, const struct table *t)
 {
-	return c->openat + c->statx + c->getdents + c->close;
+	r->table[r->n_tables] = *t;
+	return &r->table[r->n_tables++];
 }
 
-static struct grid *add_grid(struct report *r, const char *title, const char *const *heads,
-                             size_t n_cols, uint32_t left)
-{
-	struct grid *g = &r->grid[r->n_grids++];
+#define ROWS(row, n)   .rows = (row), .row_bytes = sizeof((row)[0]), .n_rows = (n)
+#define COLUMNS(array) .columns = (array), .n_columns = ARRAY_SIZE(array)
 
-	grid_init(g, title, heads, n_cols, left);
-	return g;
+struct table report_bars(const struct bench *b, const char *key, unsigned kinds)
+{
+	return (struct table){ .key = key,
+		               COLUMNS(bar_columns),
+		               ROWS(b->bar, b->n_bars),
+		               .kinds = kinds,
+		               .kind_offset = offsetof(struct bench_bar, kind) };
 }
 
-static void PRINTF_LIKE(2, 3) add_line(struct report *r, const char *format, ...)
+/* -- what is made of the samples ------------------------------------------------------------- */
+
+static void finish_bar(struct bench *b, struct bench_bar *bar)
 {
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(r->line[r->n_lines++], REPORT_LINE_BYTES, format, args);
-	va_end(args);
-}
-
-/* 0 stands for "there is none". */
-static void ratio_cell(struct grid *g, double ratio)
-{
-	if (ratio > 0)
-		grid_cell(g, "%.3f", ratio);
-	else
-		grid_cell(g, "-");
-}
-
-static void count_cell(struct grid *g, uint64_t n, bool known)
-{
-	if (known)
-		grid_cell(g, "%" PRIu64, n);
-	else
-		grid_cell(g, "-");
-}
-
-static void time_cells(struct grid *g, const struct bench_median *m)
-{
-	grid_cell(g, "%.1f", m->wall_ms);
-	grid_cell(g, "%.1f..%.1f", m->min_ms, m->max_ms);
-	grid_cell(g, "%.1f", m->user_ms);
-	grid_cell(g, "%.1f", m->sys_ms);
-}
-
-/* -- our runs -------------------------------------------------------------------------------- */
-
-static void own_row(const struct bench *b, struct grid *g, const struct bench_bar *bar)
-{
-	struct bench_median m = bench_median(bar);
 	const struct bench_counts *c = &bar->counts;
-	bool scan = bar->kind != BAR_FLOOR;
 
-	grid_cell(g, "%s", bar->label);
-	time_cells(g, &m);
-	ratio_cell(g, bench_ratio(bar, bench_find_bar(b, "floor-2")));
-	ratio_cell(g, bench_ratio(bar, bench_fastest_peer(b)));
-	count_cell(g, c->files, scan);
-	count_cell(g, c->dirs, true);
-	count_cell(g, c->apparent, scan);
-	count_cell(g, c->openat, scan);
-	count_cell(g, c->statx, scan);
-	count_cell(g, c->getdents, scan);
-	count_cell(g, report_calls(c), scan);
-	count_cell(g, c->nodes_written, bar->kind == BAR_STORE);
-	grid_cell(g, "%.1f", (double)m.rss_kb / 1024);
+	bar->kind_name = bar->kind == BAR_SCAN    ? "scan"
+	                 : bar->kind == BAR_STORE ? "store"
+	                 : bar->kind == BAR_FLOOR ? "floor"
+	                                          : "peer";
+	(void)snprintf(bar->span, sizeof(bar->span), "%.1f..%.1f", bar->min_ms, bar->max_ms);
+	text_puts(&bar->all_ms, "[");
+	for (size_t i = 0; i < bar->n; i++)
+		text_printf(&bar->all_ms, "%s%.4f", i ? ", " : "", bar->sample[i].wall_ms);
+	text_puts(&bar->all_ms, "]");
+	bar->to_floor = bench_ratio(bar, bench_find_bar(b, "floor-2"));
+	bar->to_peer = bench_ratio(bar, bench_fastest_peer(b));
+	bar->scan_to_it = bench_ratio(bench_find_bar(b, "scan-auto"), bar);
+	bar->store_to_it = bench_ratio(bench_find_bar(b, "store-auto"), bar);
+	bar->calls = c->openat + c->statx + c->getdents + c->close;
+	if (bar->peer) {
+		const struct peer_found *f = &b->peer[bar->peer - bench_peers];
+
+		bar->total = bar->failed ? bar->problem : f->compared;
+		(void)snprintf(bar->about, sizeof(bar->about), "%s; %s", f->version,
+		               bar->peer->does);
+	}
 }
 
-static void note_verification(const struct bench *b, struct grid *g)
+static void finish(struct bench *b)
+{
+	const struct bench_bar *fastest = bench_fastest_peer(b);
+
+	for (size_t i = 0; i < b->n_bars; i++)
+		finish_bar(b, &b->bar[i]);
+	for (size_t i = 0; i < PEERS; i++) {
+		b->peer[i].name = bench_peers[i].name;
+		b->peer[i].stats = bench_peers[i].stats;
+		b->peer[i].installed = b->peer[i].path[0] != '\0';
+	}
+	b->schema = 1;
+	b->version = DISKTRACKER_VERSION;
+	b->generated = !b->options.tree;
+	b->existing = b->options.tree ? b->tree : "";
+	b->caches = b->options.drop_caches ? "dropped" : "warm";
+	b->fastest = fastest ? fastest->key : "";
+}
+
+/* -- tables ---------------------------------------------------------------------------------- */
+
+static void note_verification(const struct bench *b, struct text *notes)
 {
 	size_t n = 0, agreed = 0;
 
@@ -89,307 +228,234 @@ static void note_verification(const struct bench *b, struct grid *g)
 		agreed += strcmp(b->bar[i].verified, "strace agrees") == 0;
 	}
 	if (n > 0)
-		grid_note(
-			g,
-			"strace counted the same openat, statx and getdents in %zu of %zu kinds of run.",
-			agreed, n);
-}
-
-static void note_variation(const struct bench *b, struct grid *g)
-{
+		text_printf(notes,
+		            "strace counted the same openat, statx and getdents in %zu of %zu "
+		            "kinds of run.\n",
+		            agreed, n);
 	for (size_t i = 0; i < b->n_bars; i++)
 		if (b->bar[i].vary)
-			grid_note(g,
-			          "%s: counts differed between runs; those of the last are shown.",
-			          b->bar[i].label);
+			text_printf(notes,
+			            "%s: counts differed between runs; those of the last are "
+			            "shown.\n",
+			            b->bar[i].label);
 }
 
-static void make_own(const struct bench *b, struct report *r)
+static void add_own(const struct bench *b, struct report *r)
 {
-	static const char *const heads[] = { "run",      "wall ms", "min..max", "user",
-		                             "sys",      "/floor2", "/peer",    "files",
-		                             "dirs",     "bytes",   "openat",   "statx",
-		                             "getdents", "calls",   "nodes",    "MB" };
 	const struct bench_bar *fastest = bench_fastest_peer(b);
-	struct grid *g = add_grid(r, "Runs", heads, ARRAY_SIZE(heads), 1);
+	struct table own = report_bars(b, NULL, OWN);
+	struct text *notes = &add(r, &own)->notes;
 
-	for (size_t i = 0; i < b->n_bars; i++)
-		if (b->bar[i].kind != BAR_PEER)
-			own_row(b, g, &b->bar[i]);
-	grid_note(
-		g,
-		"Times are medians, of whole processes from fork to exit. /floor2: against the "
-		"minimal loop with 2 threads; /peer: against the fastest program that looks at each "
-		"entry%s%s. Ratios are medians of the ratios within a round.",
-		fastest ? ": " : " (there is none)", fastest ? fastest->label : "");
-	grid_note(
-		g,
-		"Cold: no snapshot before. bytes: sum of file lengths. calls: openat, statx, getdents "
-		"and close of the scan. nodes: directories written to the index. MB: peak memory.");
-	note_verification(b, g);
-	note_variation(b, g);
+	r->table[r->n_tables - 1].title = "Runs";
+	text_printf(notes,
+	            "Times are medians, of whole processes from fork to exit. /floor2: against the "
+	            "minimal loop with 2 threads; /peer: against the fastest program that looks at "
+	            "each entry%s%s. Ratios are medians of the ratios within a round.\n",
+	            fastest ? ": " : " (there is none)", fastest ? fastest->label : "");
+	text_puts(notes, "Cold: no snapshot before. bytes: sum of file lengths. calls: openat, "
+	                 "statx, getdents and close of the scan. nodes: directories written to the "
+	                 "index. MB: peak memory.\n");
+	note_verification(b, notes);
 }
 
-/* -- other programs -------------------------------------------------------------------------- */
-
-static void peer_row(const struct bench *b, struct grid *g, const struct bench_bar *bar)
+static void add_peers(const struct bench *b, struct report *r)
 {
-	const struct peer_found *f = &b->peer[bar->peer - bench_peers];
-	struct bench_median m = bench_median(bar);
+	struct table peers = report_bars(b, NULL, BAR_PEER);
+	struct text *notes = &add(r, &peers)->notes;
+	const char *before = "Not installed: ";
 
-	grid_cell(g, "%s", bar->label);
-	time_cells(g, &m);
-	ratio_cell(g, bench_ratio(bar, bench_find_bar(b, "floor-2")));
-	ratio_cell(g, bench_ratio(bench_find_bar(b, "scan-auto"), bar));
-	ratio_cell(g, bench_ratio(bench_find_bar(b, "store-auto"), bar));
-	grid_cell(g, "%.1f", (double)m.rss_kb / 1024);
-	count_cell(g, bar->strace_calls, bar->strace_calls > 0);
-	if (bar->failed)
-		grid_cell(g, "%s", bar->trouble);
-	else
-		grid_cell(g, "%s", f->compared);
-	grid_cell(g, "%s; %s", f->version, bar->peer->does);
-}
-
-static void note_missing(const struct bench *b, struct grid *g)
-{
-	char names[GRID_NOTE_BYTES] = "";
-	size_t len = 0;
-
-	for (size_t i = 0; i < PEERS; i++)
-		if (!b->peer[i].path[0])
-			len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
-			                        len ? ", " : "", bench_peers[i].name);
-	grid_note(g, "Not installed: %s.", len ? names : "none");
-}
-
-static void make_peers(const struct bench *b, struct report *r)
-{
-	static const char *const heads[] = {
-		"program", "wall ms",      "min..max",  "user",
-		"sys",     "/floor2",      "scan/it",   "scan+store/it",
-		"MB",      "system calls", "its total", "version; what it does"
-	};
-	struct grid *g;
-
-	if (b->options.no_peers)
-		return;
-	g = add_grid(r, "Other programs, in the same rounds", heads, ARRAY_SIZE(heads), 0xc01);
-	for (size_t i = 0; i < b->n_bars; i++)
-		if (b->bar[i].kind == BAR_PEER)
-			peer_row(b, g, &b->bar[i]);
-	grid_note(
-		g,
-		"scan/it, scan+store/it: our \"scan only, auto\" and \"auto cold\" against it; 0.5 is half "
-		"its time. its total: compared with ours in disk space, in a run of its own.");
+	r->table[r->n_tables - 1].title = "Other programs, in the same rounds";
+	text_puts(notes,
+	          "scan/it, scan+store/it: our \"scan only, auto\" and \"auto cold\" against "
+	          "it; 0.5 is half its time. its total: compared with ours in disk space, in "
+	          "a run of its own.\n");
 	if (!b->options.verify)
-		grid_note(g, "Their system calls are counted with --verify-counts.");
-	note_missing(b, g);
+		text_puts(notes, "Their system calls are counted with --verify-counts.\n");
+	for (size_t i = 0; i < PEERS; i++)
+		if (!b->peer[i].installed) {
+			text_printf(notes, "%s%s", before, b->peer[i].name);
+			before = ", ";
+		}
+	text_puts(notes, before[0] == ',' ? ".\n" : "Not installed: none.\n");
 }
 
-/* -- scaling, storage, goals ----------------------------------------------------------------- */
-
-static void scaling_cells(const struct bench *b, struct grid *g, const char *kind, unsigned threads)
+static void add_scaling(const struct bench *b, struct report *r)
 {
-	char key[32], first[32];
-	const struct bench_bar *bar;
+	static const char *const kinds[SCALING_KINDS] = { "scan", "store", "floor" };
+	struct table *t = add(r, &(struct table){ .title = "Thread scaling",
+	                                          COLUMNS(scaling_columns),
+	                                          ROWS(r->scaling_row, SCALING_ROWS) });
 
-	(void)snprintf(key, sizeof(key), "%s-%u", kind, threads);
-	(void)snprintf(first, sizeof(first), "%s-1", kind);
-	bar = bench_find_bar(b, key);
-	if (!bar) {
-		grid_cell(g, "-");
-		grid_cell(g, "-");
-		return;
-	}
-	grid_cell(g, "%.1f", bench_median(bar).wall_ms);
-	ratio_cell(g, bench_ratio(bench_find_bar(b, first), bar));
+	for (size_t i = 0; i < SCALING_ROWS; i++)
+		for (size_t k = 0; k < SCALING_KINDS; k++) {
+			struct scaling *row = &r->scaling_row[i];
+			const struct bench_bar *bar, *first;
+			char key[32];
+
+			row->readers = 1u << i;
+			(void)snprintf(key, sizeof(key), "%s-1", kinds[k]);
+			first = bench_find_bar(b, key);
+			(void)snprintf(key, sizeof(key), "%s-%u", kinds[k], 1u << i);
+			bar = bench_find_bar(b, key);
+			row->ms[k] = bar ? bar->median.wall_ms : 0;
+			row->faster[k] = bench_ratio(first, bar);
+		}
+	text_printf(&t->notes, "faster: times as fast as with 1. This machine has %u processors.\n",
+	            b->machine.cpus);
+	r->scaling = t;
 }
 
-static void make_scaling(const struct bench *b, struct report *r)
+static void add_storage(const struct bench *b, struct report *r)
 {
-	static const char *const heads[] = { "readers", "scan only ms",
-		                             "faster",  "scan and store ms",
-		                             "faster",  "floor ms",
-		                             "faster" };
-	struct grid *g = add_grid(r, "Thread scaling", heads, ARRAY_SIZE(heads), 0);
+	struct table *t = add(
+		r,
+		&(struct table){ .title = "Storage", COLUMNS(fact_columns), ROWS(r->fact, FACTS) });
 
-	for (unsigned threads = 1; threads <= 8; threads *= 2) {
-		grid_cell(g, "%u", threads);
-		scaling_cells(b, g, "scan", threads);
-		scaling_cells(b, g, "store", threads);
-		scaling_cells(b, g, "floor", threads);
-	}
-	grid_note(g, "faster: times as fast as with 1. This machine has %u processors.",
-	          b->machine.cpus);
-}
-
-static void make_storage(const struct bench *b, struct report *r)
-{
-	static const char *const heads[] = { "storage", "" };
-	struct grid *g = add_grid(r, "Storage", heads, ARRAY_SIZE(heads), 3);
-
-	grid_cell(g, "file system");
-	grid_cell(g, "%s", b->machine.filesystem);
-	grid_cell(g, "device");
-	grid_cell(g, "%s", b->storage[0] ? b->storage : "not known");
-	grid_cell(g, "auto chose");
-	grid_cell(g, "%" PRIu64 " readers", b->auto_readers);
+	r->fact[0].name = "file system";
+	(void)snprintf(r->fact[0].value, TEXT_BYTES, "%s", b->machine.filesystem);
+	r->fact[1].name = "device";
+	(void)snprintf(r->fact[1].value, TEXT_BYTES, "%s",
+	               b->storage[0] ? b->storage : "not known");
+	r->fact[2].name = "auto chose";
+	(void)snprintf(r->fact[2].value, TEXT_BYTES, "%" PRIu64 " readers", b->auto_readers);
 	if (b->evidence[0])
-		grid_note(g, "%s", b->evidence);
+		text_printf(&t->notes, "%s\n", b->evidence);
 }
 
-static void make_targets(const struct bench *b, struct report *r)
+/* What is in JSON with no row, too. */
+static void add_lists(const struct bench *b, struct report *r)
 {
-	static const char *const heads[] = { "goal", "limit", "measured", "" };
-	struct target t[TARGETS_MAX];
-	size_t n = targets_get(b, t);
-	struct grid *g;
+	size_t n = targets_get(b, r->target);
+	struct table *t;
 
-	if (n == 0)
-		return;
-	g = add_grid(r, "Goals", heads, ARRAY_SIZE(heads), 9);
-	for (size_t i = 0; i < n; i++) {
-		grid_cell(g, "%s", t[i].text);
-		grid_cell(g, "%.2f", t[i].limit);
-		ratio_cell(g, t[i].value);
-		grid_cell(g, "%s",
-		          t[i].value <= 0            ? "not measured"
-		          : t[i].value <= t[i].limit ? "met"
-		                                     : "missed");
-	}
+	t = add(r, &(struct table){ .key = "measures",
+	                            COLUMNS(measure_columns),
+	                            ROWS(b->measure, b->n_measures) });
+	if (b->n_measures > 0)
+		t->title = b->options.hdd ? "On a simulated rotational disk" : "The mount";
+	text_puts(&t->notes, "ratio: to the last row of the same kind.\n");
+	t = add(r, &(struct table){ .key = "decisions",
+	                            COLUMNS(decision_columns),
+	                            ROWS(b->decision, b->n_decisions) });
+	if (b->n_decisions > 0)
+		t->title = "One reader while the disk has to move its head";
+	text_puts(&t->notes, "As the scan logged them. More than one is right only for what is "
+	                     "cached; a scan notices that when the first of its reads has to "
+	                     "wait.\n");
+	t = add(r,
+	        &(struct table){ .key = "targets", COLUMNS(target_columns), ROWS(r->target, n) });
+	t->title = n > 0 ? "Goals" : NULL;
 }
 
-static void make_measures(const struct bench *b, struct report *r)
-{
-	static const char *const heads[] = { "what", "where", "value", "unit", "ratio" };
-	struct grid *g;
-
-	if (b->n_measures == 0)
-		return;
-	g = add_grid(r, b->options.hdd ? "On a simulated rotational disk" : "The mount", heads,
-	             ARRAY_SIZE(heads), 0xb);
-	for (size_t i = 0; i < b->n_measures; i++) {
-		const struct measure *m = &b->measure[i];
-
-		grid_cell(g, "%s", m->group);
-		grid_cell(g, "%s", m->name);
-		grid_cell(g, "%.*f", m->value < 100 ? 3 : 0, m->value);
-		grid_cell(g, "%s", m->unit);
-		ratio_cell(g, m->ratio);
-	}
-	grid_note(g, "ratio: to the last row of the same kind.");
-}
-
-static void make_decisions(const struct bench *b, struct report *r)
-{
-	static const char *const heads[] = { "where", "auto's decision", "right" };
-	struct grid *g;
-
-	if (b->n_decisions == 0)
-		return;
-	g = add_grid(r, "One reader while the disk has to move its head", heads, ARRAY_SIZE(heads),
-	             7);
-	for (size_t i = 0; i < b->n_decisions; i++) {
-		grid_cell(g, "%s", b->decision[i].group);
-		grid_cell(g, "%s", b->decision[i].text);
-		grid_cell(g, "%s", b->decision[i].right ? "yes" : "no: failed");
-	}
-	grid_note(g,
-	          "As the scan logged them. More than one is right only for what is cached; a scan "
-	          "notices that when the first of its reads has to wait.");
-}
-
-/* -- everything ------------------------------------------------------------------------------ */
-
-static void make_lines(const struct bench *b, struct report *r)
+static void add_lines(const struct bench *b, struct text *lines)
 {
 	const struct machine *m = &b->machine;
 	const struct bench_counts *c = &b->bar[0].counts;
 
-	add_line(r, "bench_tool " DISKTRACKER_VERSION ", %s", m->date);
-	add_line(r, "%s, %u processors, %" PRIu64 " MB, %s, %s, %s", m->cpu, m->cpus,
-	         m->memory_kb / 1024, m->kernel, m->filesystem, m->compiler);
+	text_printf(lines, "bench_tool %s, %s\n", b->version, m->date);
+	text_printf(lines, "%s, %u processors, %" PRIu64 " MB, %s, %s, %s\n", m->cpu, m->cpus,
+	            m->memory_kb / 1024, m->kernel, m->filesystem, m->compiler);
 	if (b->rounds == 0)
 		return;
-	add_line(r, "%s: %" PRIu64 " entries, %" PRIu64 " directories, %" PRIu64 " files",
-	         b->options.tree ? b->tree : "data set", c->entries, c->dirs, c->files);
-	add_line(r, "%u interleaved rounds, %s; other programs used %.0f%% of the processors%s",
-	         b->rounds,
-	         b->options.drop_caches ? "the kernel's caches dropped before each run"
-	                                : "caches warm",
-	         b->foreign * 100, b->foreign > 0.1 ? ": too much for times to be quoted" : "");
+	text_escaped_spaces(lines, b->generated ? "data set" : b->tree,
+	                    strlen(b->generated ? "data set" : b->tree));
+	text_printf(lines, ": %" PRIu64 " entries, %" PRIu64 " directories, %" PRIu64 " files\n",
+	            c->entries, c->dirs, c->files);
+	text_printf(lines,
+	            "%u interleaved rounds, %s; other programs used %.0f%% of the processors%s\n",
+	            b->rounds,
+	            b->options.drop_caches ? "the kernel's caches dropped before each run"
+	                                   : "caches warm",
+	            b->foreign * 100, b->foreign > 0.1 ? ": too much for times to be quoted" : "");
 }
 
-int report_make(const struct bench *b, struct report *r)
+static void make(struct bench *b, struct report *r)
 {
-	bool failed = false;
+	struct table bars = report_bars(b, "bars", OWN | BAR_PEER);
 
-	make_lines(b, r);
+	finish(b);
+	r->bench = b;
+	r->bars = add(r, &bars);
+	(void)add(r,
+	          &(struct table){ .key = "peers", COLUMNS(peer_columns), ROWS(b->peer, PEERS) });
+	add_lines(b, &r->lines);
 	if (b->rounds > 0) {
-		make_own(b, r);
-		make_peers(b, r);
-		make_scaling(b, r);
+		add_own(b, r);
+		if (!b->options.no_peers)
+			add_peers(b, r);
+		add_scaling(b, r);
 	}
 	if (b->rounds > 0 || b->options.hdd)
-		make_storage(b, r);
-	make_measures(b, r);
-	make_decisions(b, r);
-	make_targets(b, r);
-	for (size_t i = 0; i < r->n_grids; i++)
-		failed |= r->grid[i].failed;
-	return failed ? -ENOMEM : 0;
+		add_storage(b, r);
+	add_lists(b, r);
 }
 
-void report_done(struct report *r)
+/* -- formats --------------------------------------------------------------------------------- */
+
+static void put_plain(const struct report *r, enum table_format format, struct text *out)
 {
-	for (size_t i = 0; i < r->n_grids; i++)
-		grid_done(&r->grid[i]);
+	if (format == FORMAT_MARKDOWN)
+		text_puts(out, "## Benchmark\n\n");
+	table_lines(&r->lines, format, false, out);
+	for (size_t i = 0; i < r->n_tables; i++)
+		table_print(&r->table[i], format, out);
 }
 
-static int write_plain(const struct bench *b, FILE *out, enum grid_format format)
+static void put_json(const struct report *r, struct text *out)
 {
-	AUTO(base_free) struct report *r = calloc(1, sizeof(*r));
-	int status;
-
-	if (!r)
-		return -ENOMEM;
-	status = report_make(b, r);
-	if (format == GRID_MARKDOWN)
-		(void)fputs("## Benchmark\n\n", out);
-	for (size_t i = 0; i < r->n_lines; i++)
-		(void)fprintf(out, "%s%s\n", format == GRID_MARKDOWN ? "- " : "", r->line[i]);
-	for (size_t i = 0; i < r->n_grids; i++)
-		grid_print(&r->grid[i], out, format);
-	report_done(r);
-	return status;
+	text_puts(out, "{\n  ");
+	table_json_row(bench_columns, ARRAY_SIZE(bench_columns), r->bench, 0, 0, ",\n  ", out);
+	for (size_t i = 0; i < r->n_tables; i++)
+		if (r->table[i].key) {
+			text_puts(out, ",\n  ");
+			table_json(&r->table[i], 0, out);
+		}
+	text_puts(out, "\n}\n");
 }
 
-static int write_format(const struct bench *b, FILE *out)
+int report_save(const char *path, const struct text *text)
 {
-	switch (b->options.format) {
-	case FORMAT_JSON:
-		return report_json(b, out);
-	case FORMAT_HTML:
-		return report_html(b, out);
-	case FORMAT_MARKDOWN:
-		return write_plain(b, out, GRID_MARKDOWN);
-	default:
-		return write_plain(b, out, GRID_TABLE);
-	}
-}
-
-int report_write(const struct bench *b)
-{
-	FILE *out = b->options.output ? fopen(b->options.output, "we") : stdout;
-	int r;
+	FILE *out = path ? fopen(path, "we") : stdout;
+	int r = text->failed ? -ENOMEM : 0;
 
 	if (!out)
 		return -errno;
-	r = write_format(b, out);
+	if (r == 0 && fwrite(text->p, 1, text->len, out) < text->len)
+		r = -errno;
 	if (fflush(out) != 0 && r == 0)
 		r = -errno;
 	if (out != stdout && fclose(out) != 0 && r == 0)
 		r = -errno;
 	return r;
+}
+
+int report_write(struct bench *b)
+{
+	enum table_format format = b->options.format;
+	AUTO(base_free) struct report *r = calloc(1, sizeof(*r));
+	struct text out = { 0 };
+	int status;
+
+	if (!r)
+		return -ENOMEM;
+	make(b, r);
+	if (format == FORMAT_JSON)
+		put_json(r, &out);
+	else if (format == FORMAT_HTML)
+		page_put(r, &out);
+	else
+		put_plain(r, format, &out);
+	for (size_t i = 0; i < r->n_tables; i++) {
+		out.failed |= r->table[i].notes.failed;
+		text_done(&r->table[i].notes);
+	}
+	out.failed |= r->lines.failed;
+	for (size_t i = 0; i < b->n_bars; i++) {
+		out.failed |= b->bar[i].all_ms.failed;
+		text_done(&b->bar[i].all_ms);
+	}
+	text_done(&r->lines);
+	status = report_save(b->options.output, &out);
+	text_done(&out);
+	return status;
 }

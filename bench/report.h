@@ -1,36 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report - what the report's parts share: its tables and opening sentences, made once for all formats.
+ * report - what the formats share: tables and opening sentences, made once.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
 #include "bench/bench.h"
-#include "bench/grid.h"
 
 enum {
-	REPORT_GRIDS = 8,
-	REPORT_LINES = 8,
-	REPORT_LINE_BYTES = 400
+	REPORT_TABLES = 9,
+	SCALING_ROWS = 4, /* 1, 2, 4, 8 readers */
+	SCALING_KINDS = 3,
+	FACTS = 3,
+};
+
+struct scaling {
+	uint64_t readers;
+	double ms[SCALING_KINDS], faster[SCALING_KINDS]; /* 0: not measured */
+};
+
+struct fact {
+	const char *name;
+	char value[TEXT_BYTES];
 };
 
 struct report {
-	struct grid grid[REPORT_GRIDS];
-	size_t n_grids;
-	char line[REPORT_LINES][REPORT_LINE_BYTES]; /* what was measured, on what */
-	size_t n_lines;
+	const struct bench *bench;
+	struct table table[REPORT_TABLES];
+	size_t n_tables;
+	struct text lines; /* what was measured, on what */
+	const struct table *bars, *scaling;
+
+	/* Rows. */
+	struct scaling scaling_row[SCALING_ROWS];
+	struct fact fact[FACTS];
+	struct target target[TARGETS_MAX];
 };
 
-/** Fill in the tables; report_done() frees them. 0 or -ENOMEM. */
-int report_make(const struct bench *b, struct report *r);
-void report_done(struct report *r);
-/** "45000" */
-uint64_t report_calls(const struct bench_counts *c);
-
-/** Inline SVG, for the HTML report. */
-void chart_wall(const struct bench *b, FILE *out);
-void chart_scaling(const struct bench *b, FILE *out);
-void chart_calls(const struct bench *b, FILE *out);
-void chart_memory(const struct bench *b, FILE *out);
+/** The HTML page; charts are inline SVG. */
+void page_put(const struct report *r, struct text *out);
+void chart_all(const struct report *r, struct text *out);
 
 #endif

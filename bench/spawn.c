@@ -119,7 +119,7 @@ static int wait_and_measure(pid_t pid, uint64_t start, const struct spawn *s, st
 	ret->sample.wall_ms = (double)(clock_ns(CLOCK_MONOTONIC) - start) / 1e6;
 	ret->sample.user_ms = timeval_ms(usage.ru_utime);
 	ret->sample.sys_ms = timeval_ms(usage.ru_stime);
-	ret->sample.rss_kb = (uint64_t)usage.ru_maxrss;
+	ret->sample.rss_kb = (double)usage.ru_maxrss;
 	(void)kill(-pid, SIGKILL);
 	return is_over(s) ? -EINTR : 0;
 }

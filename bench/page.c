@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report_html - one page that needs nothing else: no script, no font, no network.
+ * page - the HTML report: one page that needs nothing else: no script, no font, no network.
  */
 #include "bench/report.h"
 
@@ -39,66 +39,15 @@ static const char head[] =
 	".key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em;border-radius:2px}\n"
 	"</style>\n</head>\n<body>\n<h1>DiskTracker: benchmark</h1>\n";
 
-struct key {
-	const char *color, *text;
-};
-
-static void put_keys(FILE *out, const struct key *keys, size_t n)
+void page_put(const struct report *r, struct text *out)
 {
-	(void)fputs("<p class=\"note\">", out);
-	for (size_t i = 0; i < n; i++)
-		(void)fprintf(out, "<span class=\"key\" style=\"background:var(--%s)\"></span>%s",
-		              keys[i].color, keys[i].text);
-	(void)fputs("</p>\n", out);
-}
-
-static void put_charts(const struct bench *b, FILE *out)
-{
-	static const struct key kinds[] = { { "scan", "scan only" },
-		                            { "store", "scan and store" },
-		                            { "floor", "the least possible: minimal loop" },
-		                            { "peer", "other programs" } };
-	static const struct key calls[] = { { "p0", "openat" },
-		                            { "p1", "statx" },
-		                            { "p2", "getdents64" },
-		                            { "p3", "close" },
-		                            { "peer", "all calls of another program" },
-		                            { "floor", "all calls of the minimal loop" } };
-
-	(void)fputs("<h2>Wall time, ms</h2>\n", out);
-	put_keys(out, kinds, ARRAY_SIZE(kinds));
-	chart_wall(b, out);
-	(void)fputs("<h2>Wall time by number of readers</h2>\n", out);
-	chart_scaling(b, out);
-	(void)fputs("<h2>System calls</h2>\n", out);
-	put_keys(out, calls, b->options.verify ? ARRAY_SIZE(calls) : 4);
-	chart_calls(b, out);
-	(void)fputs("<h2>Peak memory, MB</h2>\n", out);
-	put_keys(out, kinds, ARRAY_SIZE(kinds));
-	chart_memory(b, out);
-}
-
-int report_html(const struct bench *b, FILE *out)
-{
-	AUTO(base_free) struct report *r = calloc(1, sizeof(*r));
-	int status;
-
-	if (!r)
-		return -ENOMEM;
-	status = report_make(b, r);
-	(void)fputs(head, out);
-	(void)fputs("<ul class=\"facts\">\n", out);
-	for (size_t i = 0; i < r->n_lines; i++) {
-		(void)fputs("<li>", out);
-		grid_html_text(out, r->line[i]);
-		(void)fputs("</li>\n", out);
-	}
-	(void)fputs("</ul>\n", out);
-	if (b->rounds > 0)
-		put_charts(b, out);
-	for (size_t i = 0; i < r->n_grids; i++)
-		grid_print(&r->grid[i], out, GRID_HTML);
-	(void)fputs("</body>\n</html>\n", out);
-	report_done(r);
-	return status;
+	text_puts(out, head);
+	text_puts(out, "<ul class=\"facts\">\n");
+	table_lines(&r->lines, FORMAT_HTML, false, out);
+	text_puts(out, "</ul>\n");
+	if (r->bench->rounds > 0)
+		chart_all(r, out);
+	for (size_t i = 0; i < r->n_tables; i++)
+		table_print(&r->table[i], FORMAT_HTML, out);
+	text_puts(out, "</body>\n</html>\n");
 }
