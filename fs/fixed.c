@@ -19,7 +19,7 @@ static int enter(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t i
 
 	if (r < 0)
 		return r;
-	row = rows_lookup(&fs->view.rows, parent, ino, ref, fixed, &fs->view.now, g);
+	row = rows_lookup(&fs->rows, parent, ino, ref, fixed, &fs->view.now, g);
 	attr_dir(ino, &n, &ret->attr);
 	snap_node_put(fs->s, &n);
 	ret->ino = row;
@@ -32,7 +32,7 @@ uint64_t ino_window(struct fs *fs, const struct gen *g, size_t window)
 	char name[48];
 	int n = snprintf(name, sizeof(name), "%s/%" PRIu32, window_names[window], g->number);
 
-	return ino_child(ino_virtual(fs->view.top_ino, V_GROWN), name, (size_t)n);
+	return ino_child(ino_virtual(fs->top_ino, V_GROWN), name, (size_t)n);
 }
 
 /* The numbers of an id and of a word that means it now differ, so that each is a directory of its own. */
@@ -112,21 +112,21 @@ static uint32_t fixed_at(const struct row *dir, int64_t id)
 int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name,
               struct fuse_entry_param *ret)
 {
-	const struct snap_info *shown = view_snapshot(&fs->view, g, parent), *then;
+	const struct snap_info *shown = place_snapshot(fs, g, parent), *then;
 	struct row dir, known;
 	uint64_t ino, ref = 0;
 	uint32_t row;
 	size_t i;
 	int r;
 
-	if (!rows_get(&fs->view.rows, parent, &dir) || select_then(g, shown, name, &i) < 0)
+	if (!rows_get(&fs->rows, parent, &dir) || select_then(g, shown, name, &i) < 0)
 		return -ENOENT;
 	then = g->all.info[i];
 	ino = ino_at(dir.ino, name, then->id);
-	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
-	row = rows_find(&fs->view.rows, ino);
-	(void)pthread_rwlock_unlock(&fs->view.rows.lock);
-	r = row && rows_get(&fs->view.rows, row, &known) && known.ino == ino
+	(void)pthread_rwlock_rdlock(&fs->rows.lock);
+	row = rows_find(&fs->rows, ino);
+	(void)pthread_rwlock_unlock(&fs->rows.lock);
+	r = row && rows_get(&fs->rows, row, &known) && known.ino == ino
 	            ? 0
 	            : ref_then(fs, g, parent, shown, then, &ref);
 	if (r == 0)

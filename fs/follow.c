@@ -36,9 +36,9 @@ static uint32_t known_row(struct fs *fs, uint64_t ino)
 {
 	uint32_t row;
 
-	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
-	row = rows_find(&fs->view.rows, ino);
-	(void)pthread_rwlock_unlock(&fs->view.rows.lock);
+	(void)pthread_rwlock_rdlock(&fs->rows.lock);
+	row = rows_find(&fs->rows, ino);
+	(void)pthread_rwlock_unlock(&fs->rows.lock);
 	return row;
 }
 
@@ -126,7 +126,7 @@ static int compare(struct fs *fs, struct changes *all, size_t i)
 	struct row row;
 	int r;
 
-	if (!rows_get(&fs->view.rows, c.row, &row))
+	if (!rows_get(&fs->rows, c.row, &row))
 		return 0;
 	r = pair_open(fs, &c, &p);
 	while (r == 0 && pair_step(&p, &a, &b, &in_a, &in_b)) {
@@ -170,13 +170,13 @@ static int resolve_all(struct fs *fs, const struct gen *old, const struct gen *n
 
 	(void)old;
 	all->n = 0;
-	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
-	used = fs->view.rows.used;
-	(void)pthread_rwlock_unlock(&fs->view.rows.lock);
+	(void)pthread_rwlock_rdlock(&fs->rows.lock);
+	used = fs->rows.used;
+	(void)pthread_rwlock_unlock(&fs->rows.lock);
 	for (uint32_t i = 1; r == 0 && i < used; i++) {
-		if (!rows_get(&fs->view.rows, i, &row) || row.fixed)
+		if (!rows_get(&fs->rows, i, &row) || row.fixed)
 			continue;
-		r = view_ref(&fs->view, now, i, &ref);
+		r = place_ref(fs, now, i, &ref);
 		if (r == -ENOENT)
 			ref = 0;
 		if (r == 0 || r == -ENOENT)
@@ -189,7 +189,7 @@ static int resolve_all(struct fs *fs, const struct gen *old, const struct gen *n
 static void apply(struct fs *fs, struct changes *all)
 {
 	for (size_t i = 0; i < all->n; i++) {
-		struct row *r = rows_at(&fs->view.rows, all->c[i].row);
+		struct row *r = rows_at(&fs->rows, all->c[i].row);
 
 		if (!r->ino)
 			continue;
@@ -212,7 +212,7 @@ static uint64_t asof_texts(void)
 
 static int collect_asof(struct fs *fs, uint32_t number, struct changes *ret)
 {
-	struct rows *t = &fs->view.rows;
+	struct rows *t = &fs->rows;
 	/* Generations are not kept for ever, but the kernel may keep a name for long. */
 	uint64_t mask = number % (GENS_KEPT / 2) == 0 ? UINT64_MAX : asof_texts();
 	int r = 0;
@@ -256,7 +256,7 @@ static void tell_texts(struct fs *fs, const struct change *c)
 	for (size_t i = 0; i < n_usage_files; i++) {
 		if (!(c->texts >> MIN(i, 63) & 1))
 			continue;
-		id.virt = usage_file_dir((uint8_t)i);
+		id.virt = virt_dir((uint8_t)i);
 		usage_file_name((uint8_t)i, name);
 		tell_name(fs, node_id_pack(&id), name);
 		if (!usage_files[i].twin)
@@ -335,7 +335,7 @@ typedef int collect_fn(struct fs *fs, const struct gen *old, const struct gen *n
 static int switch_to(struct fs *fs, struct gen *g, collect_fn *find, struct changes *changed,
                      struct changes *asof)
 {
-	struct rows *t = &fs->view.rows;
+	struct rows *t = &fs->rows;
 	struct gen *old = atomic_load(&fs->view.now);
 	uint64_t created;
 	int r;
@@ -381,6 +381,7 @@ static int follow(struct fs *fs)
 
 	if (r < 0 || !g)
 		return r;
+	ino_roots(fs->s, g);
 	r = switch_to(fs, g, collect, &changed, &asof);
 	if ((r == -ESTALE || r == -EUCLEAN) && atomic_load(&fs->view.now) != g) {
 		unknown = true;

@@ -2,13 +2,11 @@
 /*
  * internal - what the files of fs/ share. Nothing outside includes this.
  *
- *     view.c         generations: which snapshots are shown now; path -> node
- *     join.c         several roots as one tree
+ *     view/          the answers, a room of its own: fs/view/view.h
  *     rows.c         the directories the kernel knows, by number
+ *     place.c        from a row to its node, path, snapshot
+ *     ino.c          inode numbers
  *     names.c        real names that give way to virtual ones
- *     usage_files.c  the table of virtual files; render_*.c and past.c make their text with text.c,
- *                    best.c finds what is greatest
- *     grown.c        the trees under .growth
  *     live.c         the files in .telemetry
  *     texts.c        finished texts
  *     jobs.c         the threads that make slow ones
@@ -22,14 +20,12 @@
 
 #define FUSE_USE_VERSION 314
 
-#include "fs/fs.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "base/varint.h"
+#include "fs/fs.h"
+#include "fs/view/view.h"
 
 #include <fuse_lowlevel.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 /* -- node ids: see request.c -- */
 enum node_kind {
@@ -39,15 +35,21 @@ enum node_kind {
 };
 
 enum virtual_kind {
-	V_TWIN = 0x80,      /* set: the NUL-separated twin of a usage file */
-	V_LIVE = 0x60,      /* + number of a telemetry file */
-	V_USAGE = 0x70,     /* the directory .usage */
-	V_TELEMETRY = 0x71, /* the directory .telemetry */
-	V_GROWTH = 0x72,    /* the directory .usage/growth */
-	V_AT = 0x73,        /* the directory .usage/at */
-	V_GROWN = 0x74,     /* the directory .growth at the top */
-	V_WINDOW = 0x78,    /* + number of a window: the way into a tree of growth */
+	V_TWIN = USAGE_TWIN, /* set: the NUL-separated twin of a usage file */
+	V_LIVE = 0x60,       /* + number of a telemetry file */
+	V_USAGE = 0x70,      /* the directory .usage */
+	V_TELEMETRY = 0x71,  /* the directory .telemetry */
+	V_GROWTH = 0x72,     /* the directory .usage/growth */
+	V_AT = 0x73,         /* the directory .usage/at */
+	V_GROWN = 0x74,      /* the directory .growth at the top */
+	V_WINDOW = 0x78,     /* + number of a window: the way into a tree of growth */
 };
+
+/* The virtual directory that a usage file is in. */
+static inline uint8_t virt_dir(uint8_t virt)
+{
+	return usage_file_where(virt) == USAGE_GROWTH ? V_GROWTH : V_USAGE;
+}
 
 struct node_id {
 	enum node_kind kind;
@@ -71,8 +73,6 @@ fuse_ino_t node_id_pack(const struct node_id *id);
 struct node_id node_id_unpack(fuse_ino_t ino);
 
 /* -- rows.c -- */
-struct gen;
-
 struct row {
 	uint64_t ino;   /* of the path, the same in all snapshots; 0: free */
 	uint64_t ref;   /* its node now; 0: gone */
@@ -131,152 +131,29 @@ void rows_forget(struct rows *t, uint32_t row, uint64_t n);
 struct row *rows_at(const struct rows *t, uint32_t row);
 uint32_t rows_find(const struct rows *t, uint64_t ino);
 
-/* -- view.c -- */
-struct gen { /* what is shown between two snapshots; but for what lock guards it never changes */
-	uint32_t number;
-	struct snap_list all;  /* all snapshots */
-	struct snap_list list; /* newest of each root shown, out of all */
-	pthread_mutex_t lock;  /* guards what is made on demand: growth, virtuals */
-	uint64_t growth[8];    /* per window: top of the tree of growth, 0: not made yet */
-	uint64_t *root_ino;    /* per root */
-	bool *hidden; /* per root: an outer root has a newer snapshot of the same directory */
-	uint64_t top_ref;
-	uint64_t *virtuals; /* made for this generation */
-	size_t n_virtuals;
-	_Atomic unsigned users;
-};
+/* -- place.c: rows and generations -- */
+struct fs;
 
-enum {
-	GENS_KEPT = 256
-};
-
-struct view {
-	struct snap *s;
-	const char *root; /* option --root */
-	uint64_t top_ino;
-	pthread_mutex_t lock; /* guards the ring */
-	struct gen *ring[GENS_KEPT];
-	struct gen *_Atomic now; /* changes with lock and the rows' write lock held */
-	uint32_t n_gens;
-	struct rows rows;
-};
-
-int view_init(struct view *v, struct snap *s, const char *root);
-void view_done(struct view *v);
-struct gen *view_now(struct view *v);                                 /* pinned */
-struct gen *view_gen(struct view *v, uint32_t number, uint32_t mask); /* pinned; NULL if dropped */
-void gen_put(struct view *v, struct gen *g);
-/* Read the index; *ret is a new generation, or NULL if nothing changed. */
-int view_load(struct view *v, struct gen **ret);
-void view_publish(struct view *v, struct gen *g);
 /* The node of a row in a generation. -ENOENT if it is not there. */
-int view_node(struct view *v, const struct gen *g, uint32_t row, struct snap_node *ret);
-int view_ref(struct view *v, const struct gen *g, uint32_t row, uint64_t *ret);
+int place_node(struct fs *fs, const struct gen *g, uint32_t row, struct snap_node *ret);
+int place_ref(struct fs *fs, const struct gen *g, uint32_t row, uint64_t *ret);
 /* The path of a row below the top, without leading slash; "" for the top. */
-int view_path(struct view *v, const struct gen *g, uint32_t row, struct text *ret);
+int place_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret);
 /* The snapshot a row belongs to, NULL on the way to the roots. */
-const struct snap_info *view_snapshot(struct view *v, const struct gen *g, uint32_t row);
-int64_t view_asof(struct view *v, const struct gen *g, uint32_t row);
+const struct snap_info *place_snapshot(struct fs *fs, const struct gen *g, uint32_t row);
+int64_t place_asof(struct fs *fs, const struct gen *g, uint32_t row);
 /* The last snapshot that counts for the row: the one of .usage/at/ID that it is in, or INT64_MAX. */
-int64_t view_until(struct view *v, uint32_t row);
+int64_t place_until(struct fs *fs, uint32_t row);
 
+/* -- ino.c -- */
 uint64_t ino_child(uint64_t parent, const char *name, size_t len);
 uint64_t ino_of_path(struct snap *s, const char *path);
 uint64_t ino_link(uint64_t root_ino, uint64_t ino);
 uint64_t ino_virtual(uint64_t dir, uint8_t virt);
-
-/* -- join.c -- */
-/* In the order that the others need: a directory's roots together, an outer one before an inner one. */
-void join_sort(struct snap_list *l);
-/* Make g->top_ref from the newest snapshots in g->list. */
-int join_newest(struct view *v, struct gen *g);
-/*
- * Join other nodes of the roots in the same way, one per root of g->list, 0: none: the trees of growth, or
- * of an earlier moment. Call with g->lock.
- */
-int join_refs(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret);
-/* Let a node that lives in memory go when g goes. */
-int join_keep(struct gen *g, uint64_t ref);
-
-/* -- usage_files.c -- */
-struct usage_dir { /* what a renderer may know */
-	struct snap *s;
-	const struct snap_node *node;
-	const struct snap_info *snapshot; /* NULL on the way to the roots */
-	int64_t asof;
-	const struct snap_list *all; /* snapshots by id */
-	const char *path;            /* absolute, in the view; only where the table asks for it */
-	bool raw;                    /* the twin: raw names, NUL instead of newline */
-	const _Atomic bool *stop;    /* give up: -EINTR */
-};
-
-typedef int render_fn(const struct usage_dir *dir, struct text *out);
-
-struct usage_file {
-	const char *name;
-	render_fn *render;
-	const char *help;
-	bool twin;  /* NAME.0 exists too */
-	bool slow;  /* may read many directories */
-	bool path;  /* wants usage_dir.path */
-	bool asof;  /* changes with every snapshot, even where nothing changed */
-	bool grown; /* exists in .growth, and only there */
-};
-
-extern const struct usage_file usage_files[];
-extern const size_t n_usage_files;
-
-/* Number of the file called name in V_USAGE or V_GROWTH (V_TWIN set for a twin), or -1. */
-int usage_file_find(uint8_t dir, const char *name);
-uint8_t usage_file_dir(uint8_t virt);
-void usage_file_name(uint8_t virt, char buf[64]);
-bool usage_is_stopped(const struct usage_dir *d);
-
-/* past.c: what was */
-enum {
-	WINDOWS = 5
-};
-extern const char *const window_names[WINDOWS];
-int window_find(const char *name);
-/* The snapshot that window w of snapshot i begins with: as old as the window, or the oldest; NULL: none. */
-const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i,
-                                     size_t w);
-
-/* grown.c: the tree of growth; call with g->lock. */
-int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret);
-
-/* render_*.c */
-render_fn render_summary, render_children, render_top, render_largest, render_crowded,
-	render_errors, render_readme, render_history, render_growth_1h, render_growth_1d,
-	render_growth_7d, render_growth_30d, render_growth_365d, render_delta;
-/* One line of a table: a number, a tab, a path. */
-void table_line(const struct usage_dir *d, struct text *out, uint64_t number, const char *path,
-                size_t len);
-void table_text_line(const struct usage_dir *d, struct text *out, const char *first,
-                     const char *path, size_t len);
-
-/* best.c: the greatest below a directory without reading everything */
-struct best_item {
-	uint64_t value;
-	char *path; /* relative, raw */
-	size_t path_len;
-};
-
-struct best {
-	struct best_item *item; /* greatest first */
-	size_t n;
-};
-
-enum best_what {
-	BEST_DIRS,
-	BEST_FILES,
-	BEST_CROWDED
-};
-int best_find(const struct usage_dir *d, enum best_what what, size_t n, struct best *ret);
-void best_done(struct best *b);
+/* Number the roots of a generation that is about to be published. */
+void ino_roots(struct snap *s, struct gen *g);
 
 /* -- texts.c -- */
-struct fs;
 struct texts;
 struct text_copy { /* a finished text; pinned */
 	uint64_t key;
@@ -369,7 +246,9 @@ enum counted {
 struct fs {
 	const struct fs_options *o;
 	struct snap *s;
-	struct view view;
+	struct view view; /* what it shows now changes with the rows' write lock held */
+	struct rows rows;
+	uint64_t top_ino;
 	pthread_rwlock_t requests; /* held for reading while a request is answered: see follow.c */
 	struct texts *texts;
 	struct jobs *jobs;

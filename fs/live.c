@@ -114,9 +114,9 @@ static void render_mount(struct fs *fs, struct text *out)
 	gen_put(&fs->view, g);
 	for (size_t i = 0; i < C_MAX; i++)
 		line(out, names[i], atomic_load(&fs->count[i]));
-	(void)pthread_rwlock_rdlock(&fs->view.rows.lock);
-	rows = fs->view.rows.live;
-	(void)pthread_rwlock_unlock(&fs->view.rows.lock);
+	(void)pthread_rwlock_rdlock(&fs->rows.lock);
+	rows = fs->rows.live;
+	(void)pthread_rwlock_unlock(&fs->rows.lock);
 	line(out, "directories_known", rows);
 	line(out, "node_cache_bytes", snap_cache_bytes(fs->s));
 	line(out, "text_cache_bytes", texts_bytes(fs->texts));
@@ -305,4 +305,19 @@ void live_done(struct fs *fs)
 			free(t);
 		}
 	}
+}
+
+bool fs_virtual_file(size_t i, const char **name, const char **help)
+{
+	if (i < n_usage_files) {
+		*name = usage_files[i].name;
+		*help = usage_files[i].help;
+		return true;
+	}
+	i -= n_usage_files;
+	if (i >= n_live_files)
+		return false;
+	*name = live_files[i].name;
+	*help = live_files[i].help;
+	return true;
 }

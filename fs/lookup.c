@@ -12,7 +12,7 @@ void req_forget(struct fs *fs, fuse_ino_t ino, uint64_t n)
 
 	if (id.kind == NODE_VIRTUAL && is_live_file(id.virt))
 		live_forget(fs, id.virt - V_LIVE, id.gen, n);
-	rows_forget(&fs->view.rows, id.row, n);
+	rows_forget(&fs->rows, id.row, n);
 }
 
 void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, struct fuse_entry_param *e)
@@ -39,7 +39,7 @@ int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct 
 
 	if (r < 0)
 		return r;
-	row = rows_lookup(&fs->view.rows, parent, ino, e->kid, dir->fixed, &fs->view.now, g);
+	row = rows_lookup(&fs->rows, parent, ino, e->kid, dir->fixed, &fs->view.now, g);
 	attr_dir(ino, &kid, &ret->attr);
 	snap_node_put(fs->s, &kid);
 	if (row == (uint32_t)ROW_RETRY)
@@ -57,7 +57,7 @@ int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir
 	if (e->ordinal >> ENTRY_BITS)
 		return -EOVERFLOW;
 	id.entry = (uint32_t)e->ordinal;
-	if (!rows_hold(&fs->view.rows, parent, -1))
+	if (!rows_hold(&fs->rows, parent, -1))
 		return -ESTALE;
 	attr_file(ino_file(fs, g, parent, dir_ino, e, root_ino), e, &ret->attr);
 	ret->ino = node_id_pack(&id);
@@ -76,11 +76,11 @@ static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, cons
 	struct row dir;
 	int r;
 
-	if (!rows_get(&fs->view.rows, parent, &dir))
+	if (!rows_get(&fs->rows, parent, &dir))
 		return -ESTALE;
 	if (!name_to_real(parent == ROW_TOP, shown, name))
 		return strlen(shown) > 255 ? -ENAMETOOLONG : -ENOENT;
-	r = view_node(&fs->view, g, parent, &n);
+	r = place_node(fs, g, parent, &n);
 	if (r < 0)
 		return r;
 	r = snap_node_find(&n, name, strlen(name), &e, NULL);
@@ -101,11 +101,11 @@ int lookup_virtual_dir(struct fs *fs, const struct gen *g, uint32_t row, uint8_t
 	struct node_id id = { .kind = NODE_VIRTUAL, .row = row, .virt = virt };
 	struct row dir;
 
-	if (!rows_get(&fs->view.rows, row, &dir) || !dir.ref)
+	if (!rows_get(&fs->rows, row, &dir) || !dir.ref)
 		return -ENOENT;
 	if ((virt == V_AT || virt == V_GROWTH) && fixed_kind(dir.fixed) == FIXED_GROWTH)
 		return -ENOENT;
-	if (!rows_hold(&fs->view.rows, row, -1))
+	if (!rows_hold(&fs->rows, row, -1))
 		return -ESTALE;
 	attr_virtual(fs, &id, dir.ino, g, S_IFDIR | 0555, 0, &ret->attr);
 	ret->ino = node_id_pack(&id);
@@ -126,7 +126,7 @@ static int lookup_usage(struct fs *fs, const struct gen *g, const struct node_id
 	size_t size;
 	int r;
 
-	if (!rows_get(&fs->view.rows, id->row, &dir))
+	if (!rows_get(&fs->rows, id->row, &dir))
 		return -ESTALE;
 	if (!usage_is_offered(&dir, id->virt))
 		return -ENOENT;
@@ -136,7 +136,7 @@ static int lookup_usage(struct fs *fs, const struct gen *g, const struct node_id
 	attr_virtual(fs, id, dir.ino, g, S_IFREG | 0444, size, &ret->attr);
 	ret->ino = node_id_pack(id);
 	ret->attr_timeout = TIMEOUT_FOREVER;
-	return rows_hold(&fs->view.rows, id->row, id->virt & ~V_TWIN) ? 0 : -ESTALE;
+	return rows_hold(&fs->rows, id->row, id->virt & ~V_TWIN) ? 0 : -ESTALE;
 }
 
 static int lookup_live(struct fs *fs, const struct gen *g, const char *name,
@@ -148,16 +148,16 @@ static int lookup_live(struct fs *fs, const struct gen *g, const char *name,
 
 	if (i < 0)
 		return -ENOENT;
-	if (!rows_hold(&fs->view.rows, ROW_TOP, -1))
+	if (!rows_hold(&fs->rows, ROW_TOP, -1))
 		return -ESTALE;
 	r = live_lookup(fs, (size_t)i, &st);
 	if (r < 0) {
-		rows_forget(&fs->view.rows, ROW_TOP, 1);
+		rows_forget(&fs->rows, ROW_TOP, 1);
 		return r;
 	}
 	id.virt = (uint8_t)(V_LIVE + i);
 	id.gen = st.number;
-	attr_live(fs, &id, fs->view.top_ino, g, &st, &ret->attr);
+	attr_live(fs, &id, fs->top_ino, g, &st, &ret->attr);
 	ret->ino = node_id_pack(&id);
 	ret->entry_timeout = TIMEOUT_NEVER; /* the next lookup gives the next text */
 	return 0;
@@ -188,10 +188,10 @@ static bool lookup_text(struct fs *fs, fuse_req_t req, const struct gen *g,
 	struct node_id id = { .kind = NODE_VIRTUAL,
 		              .row = parent->row,
 		              .gen = g->number & GEN_MASK };
-	int virt = usage_file_find(parent->virt, name);
+	int virt = usage_file_find(parent->virt == V_GROWTH ? USAGE_GROWTH : USAGE_HERE, name);
 	struct row dir;
 
-	*r = virt < 0 || !rows_get(&fs->view.rows, id.row, &dir) ||
+	*r = virt < 0 || !rows_get(&fs->rows, id.row, &dir) ||
 	                     !usage_is_offered(&dir, (uint8_t)virt)
 	             ? -ENOENT
 	             : 0;

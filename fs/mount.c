@@ -395,6 +395,23 @@ static void fs_done(struct fs *fs)
 	(void)pthread_cond_destroy(&fs->stop_cond);
 }
 
+static int open_view(struct fs *fs)
+{
+	int r = view_init(&fs->view, fs->s, fs->o->root);
+
+	if (r < 0)
+		return r;
+	fs->top_ino = ino_of_path(fs->s, fs->o->root ? fs->o->root : "/");
+	ino_roots(fs->s, fs->view.now);
+	return rows_init(&fs->rows, fs->top_ino, fs->view.now->top_ref);
+}
+
+static void close_view(struct fs *fs)
+{
+	rows_done(&fs->rows);
+	view_done(&fs->view);
+}
+
 static int open_index(struct fs *fs)
 {
 	int r = snap_open(fs->o->index, SNAP_READ, &fs->s);
@@ -408,7 +425,7 @@ static int open_index(struct fs *fs)
 	}
 	if (fs->o->cache_bytes)
 		snap_cache_limit(fs->s, fs->o->cache_bytes);
-	r = view_init(&fs->view, fs->s, fs->o->root);
+	r = open_view(fs);
 	if (r == -ENOENT)
 		fs->o->say(fs->o->say_ctx, fs->o->root,
 		           "not in the index; 'disktracker scan' it first");
@@ -455,10 +472,11 @@ static int try_index(struct fs *fs)
 	int r = open_index(fs);
 
 	if (r == 0)
-		view_done(&fs->view);
+		close_view(fs);
 	snap_close(fs->s);
 	fs->s = NULL;
-	memset(&fs->view, 0, sizeof(fs->view));
+	fs->view = (struct view){ 0 };
+	fs->rows = (struct rows){ 0 };
 	return r;
 }
 
@@ -494,7 +512,7 @@ int fs_mount(const struct fs_options *o)
 	if (fs.session)
 		fuse_session_destroy(fs.session);
 	if (fs.s) {
-		view_done(&fs.view);
+		close_view(&fs);
 		snap_close(fs.s);
 	}
 	fs_done(&fs);

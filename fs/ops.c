@@ -28,7 +28,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct fs *fs = req_begin(req, C_OTHER);
 	struct gen *g = view_now(&fs->view);
-	const struct snap_info *i = view_snapshot(&fs->view, g, node_id_unpack(ino).row);
+	const struct snap_info *i = place_snapshot(fs, g, node_id_unpack(ino).row);
 	struct statvfs v = { .f_bsize = 4096, .f_frsize = 4096, .f_namemax = 255 };
 	int r;
 
@@ -86,7 +86,7 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
 	int r = fs->o->xattr ? -ENODATA : -ENOSYS;
 
 	if (fs->o->xattr && id.kind == NODE_DIR)
-		r = view_node(&fs->view, g, id.row, &n);
+		r = place_node(fs, g, id.row, &n);
 	if (r == 0) {
 		r = xattr_value(&n, name, buf) ? 0 : -ENODATA;
 		snap_node_put(fs->s, &n);

@@ -16,9 +16,9 @@ static int getattr_dir(struct fs *fs, const struct gen *g, uint32_t row, struct 
 	struct row at;
 	int r;
 
-	if (!rows_get(&fs->view.rows, row, &at))
+	if (!rows_get(&fs->rows, row, &at))
 		return -ESTALE;
-	r = view_node(&fs->view, g, row, &n);
+	r = place_node(fs, g, row, &n);
 	if (r < 0)
 		return r;
 	attr_dir(at.ino, &n, ret);
@@ -35,9 +35,9 @@ static int getattr_file(struct fs *fs, const struct gen *g, const struct node_id
 	struct row at;
 	int r;
 
-	if (!rows_get(&fs->view.rows, id->row, &at))
+	if (!rows_get(&fs->rows, id->row, &at))
 		return -ESTALE;
-	r = view_node(&fs->view, g, id->row, &n);
+	r = place_node(fs, g, id->row, &n);
 	if (r < 0)
 		return r;
 	snap_iter_init(&it, &n);
@@ -57,7 +57,7 @@ static int getattr_usage(struct fs *fs, const struct gen *g, const struct node_i
 	size_t size;
 	int r;
 
-	if (!rows_get(&fs->view.rows, id->row, &at))
+	if (!rows_get(&fs->rows, id->row, &at))
 		return -ESTALE;
 	r = req_text_size(fs, g, id, stop, &size);
 	if (r == 0)
@@ -87,7 +87,7 @@ static int getattr_virtual(struct fs *fs, const struct gen *now, const struct no
 	struct row at;
 	int r;
 
-	if (!rows_get(&fs->view.rows, id->row, &at))
+	if (!rows_get(&fs->rows, id->row, &at))
 		return -ESTALE;
 	if (is_virtual_dir(id->virt)) {
 		attr_virtual(fs, id, at.ino, now, S_IFDIR | 0555, 0, ret);

@@ -77,10 +77,9 @@ static uint64_t parent_ino(struct fs *fs, uint32_t row)
 {
 	struct row r, up;
 
-	if (row != ROW_TOP && rows_get(&fs->view.rows, row, &r) &&
-	    rows_get(&fs->view.rows, r.parent, &up))
+	if (row != ROW_TOP && rows_get(&fs->rows, row, &r) && rows_get(&fs->rows, r.parent, &up))
 		return up.ino;
-	return fs->view.top_ino;
+	return fs->top_ino;
 }
 
 static void put_virtual_dir(struct listing *l, const char *name, uint8_t virt, uint64_t at)
@@ -142,7 +141,7 @@ static uint64_t translate(struct fs *fs, const struct snap_node *n, uint32_t row
 
 	if (!old)
 		return next;
-	if (view_node(&fs->view, old, row, &then) == 0) {
+	if (place_node(fs, old, row, &then) == 0) {
 		snap_iter_init(&it, &then);
 		if (snap_iter_seek(&it, next - 1) == 0 && snap_iter_next(&it) > 0)
 			where +=
@@ -182,9 +181,9 @@ static int list_dir(struct listing *l, off_t off)
 	uint64_t next;
 	int r;
 
-	if (!rows_get(&l->fs->view.rows, l->row, &dir))
+	if (!rows_get(&l->fs->rows, l->row, &dir))
 		return -ESTALE;
-	r = view_node(&l->fs->view, l->g, l->row, &n);
+	r = place_node(l->fs, l->g, l->row, &n);
 	if (r < 0)
 		return r;
 	l->dir = dir;
@@ -228,7 +227,7 @@ static bool usage_entry(const struct row *row, uint8_t dir, size_t i, struct vir
 		for (unsigned twin = 0; twin <= usage_files[f].twin; twin++) {
 			uint8_t virt = (uint8_t)(f | (twin ? V_TWIN : 0));
 
-			if (usage_file_dir(virt) != dir || !usage_is_offered(row, virt) || i-- > 0)
+			if (virt_dir(virt) != dir || !usage_is_offered(row, virt) || i-- > 0)
 				continue;
 			usage_file_name(virt, ret->name);
 			ret->ino = ino_virtual(row->ino, virt);
@@ -248,7 +247,7 @@ static bool usage_entry(const struct row *row, uint8_t dir, size_t i, struct vir
 static bool at_entry(const struct listing *l, const struct row *row, size_t *i,
                      struct virtual_entry *ret)
 {
-	const struct snap_info *shown = view_snapshot(&l->fs->view, l->g, l->row);
+	const struct snap_info *shown = place_snapshot(l->fs, l->g, l->row);
 
 	for (; *i < l->g->all.n; ++*i) {
 		const struct snap_info *info = l->g->all.info[*i];
@@ -294,7 +293,7 @@ static int list_virtual(struct listing *l, uint8_t dir, off_t off)
 	struct virtual_entry v;
 	struct row at;
 
-	if (!rows_get(&l->fs->view.rows, l->row, &at))
+	if (!rows_get(&l->fs->rows, l->row, &at))
 		return -ESTALE;
 	off &= (INT64_C(1) << COOKIE_SHIFT) - 1; /* these places are the same in all generations */
 	if (off < 1)

@@ -157,7 +157,7 @@ void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, con
 		.st_size = (off_t)size,
 		.st_blksize = 4096,
 	};
-	set_times(ret, view_asof(&fs->view, g, id->row));
+	set_times(ret, place_asof(fs, g, id->row));
 	/* The kernel keeps a listing while this time stays: two snapshots may share a second. */
 	if (id->virt == V_AT || id->virt == V_GROWN)
 		ret->st_mtim.tv_nsec = g->number % 1000000000;
@@ -179,7 +179,7 @@ uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, uint64_t dir
 	if (!e->meta.multi)
 		return ino_child(dir_ino, e->name, e->name_len);
 	if (!*root_ino) {
-		i = view_snapshot(&fs->view, g, row);
+		i = place_snapshot(fs, g, row);
 		*root_ino = i ? ino_of_path(fs->s, i->root) : ino_of_path(fs->s, "/");
 	}
 	return ino_link(*root_ino, e->meta.ino);
@@ -206,7 +206,7 @@ bool is_live_file(uint8_t virt)
 int req_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret)
 {
 	struct text below = { 0 };
-	int r = view_path(&fs->view, g, row, &below);
+	int r = place_path(fs, g, row, &below);
 
 	if (fs->view.root && strcmp(fs->view.root, "/") != 0)
 		text_puts(ret, fs->view.root);
@@ -233,14 +233,14 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
 		.raw = id->virt & V_TWIN,
 		.stop = stop,
 	};
-	int r = view_node(&fs->view, g, id->row, &n);
+	int r = place_node(fs, g, id->row, &n);
 
 	if (r < 0)
 		return r;
-	d.snapshot = view_snapshot(&fs->view, g, id->row);
-	d.asof = view_asof(&fs->view, g, id->row);
+	d.snapshot = place_snapshot(fs, g, id->row);
+	d.asof = place_asof(fs, g, id->row);
 	/* What came later is not in the past. */
-	while (until.n && until.info[until.n - 1]->id > view_until(&fs->view, id->row))
+	while (until.n && until.info[until.n - 1]->id > place_until(fs, id->row))
 		until.n--;
 	d.all = &until;
 	if (f->path)
@@ -265,7 +265,7 @@ static uint64_t text_key(struct fs *fs, const struct node_id *id)
 	struct row row = { 0 };
 
 	rowless.row = 0;
-	(void)rows_get(&fs->view.rows, id->row, &row);
+	(void)rows_get(&fs->rows, id->row, &row);
 	return snap_hash(&row.ino, sizeof(row.ino), node_id_pack(&rowless));
 }
 

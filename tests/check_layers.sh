@@ -5,8 +5,9 @@
 #
 #     tools/  bench/     Each folder knows those below it, by <module>/<module>.h only; all of base/ is for
 #        fs/             everybody. bench/ does without fs/. Tests may know everything.
-#     snapshot/           Includes are written from the root: "snapshot/snapshot.h".
-#     scanner/            A library stays in the module that it belongs to.
+#        fs/view/        Includes are written from the root: "snapshot/snapshot.h".
+#     snapshot/           A library stays in the module that it belongs to.
+#     scanner/
 #     base/
 set -eu
 
@@ -16,8 +17,9 @@ declare -A below=(
 	[base]=''
 	[scanner]='base'
 	[snapshot]='base scanner'
-	[fs]='base scanner snapshot'
-	[tools]='base scanner snapshot fs'
+	[fs/view]='base scanner snapshot'
+	[fs]='base scanner snapshot fs/view'
+	[tools]='base scanner snapshot fs fs/view'
 	[bench]='base scanner snapshot'
 )
 declare -A home=(
@@ -39,7 +41,7 @@ complain()
 # check_quoted FILE FOLDER INCLUDED
 check_quoted()
 {
-	local to=${3%%/*}
+	local to=${3%/*}
 
 	case $3 in
 	config.h | version.h) return ;; # made by the build
@@ -53,8 +55,8 @@ check_quoted()
 	*) complain "$1" "$2/ must not know $to/ (\"$3\")" && return ;;
 	esac
 	case $3 in
-	"$to/$to.h" | base/*) ;;
-	*) complain "$1" "\"$3\" is private to $to/: include \"$to/$to.h\"" ;;
+	"$to/${to##*/}.h" | base/*) ;;
+	*) complain "$1" "\"$3\" is private to $to/: include \"$to/${to##*/}.h\"" ;;
 	esac
 }
 
@@ -72,6 +74,9 @@ check_angled()
 files=0
 for folder in "${!below[@]}"; do
 	[ -d "$folder" ] || continue
+	for sub in "$folder"/*/; do
+		[ ! -d "$sub" ] || [ -n "${below[${sub%/}]+room}" ] || complain "$sub" 'not a room'
+	done
 	while IFS= read -r file; do
 		files=$((files + 1))
 		while read -r mark name; do
@@ -80,7 +85,7 @@ for folder in "${!below[@]}"; do
 			a) check_angled "$file" "$folder" "$name" ;;
 			esac
 		done < <(sed -nE 's/^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*/q \1/p; s/^[ \t]*#[ \t]*include[ \t]*<([^>]+)>.*/a \1/p' "$file")
-	done < <(find "$folder" -name '*.[ch]')
+	done < <(find "$folder" -maxdepth 1 -name '*.[ch]')
 done
 [ $files -gt 0 ] || complain . 'no source file found'
 exit $bad

@@ -6,7 +6,7 @@
  * is opened first, and the search ends when no waiting total can beat the results. Equal values are
  * ordered by path, so a result never depends on the order of the search.
  */
-#include "fs/internal.h"
+#include "fs/view/internal.h"
 
 struct open_dir { /* a directory that waits to be looked into */
 	uint64_t bound, ref;

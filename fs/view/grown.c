@@ -5,7 +5,7 @@
  * The two snapshots of each root are merged, children before parents, into nodes that live in memory
  * with the generation. Their number is that of the changed directories, not of the tree.
  */
-#include "fs/internal.h"
+#include "fs/view/internal.h"
 
 struct frame {                 /* a pair of directories being merged */
 	struct snap_node a, b; /* ref 0: not there */

@@ -6,7 +6,7 @@
  * shows, with the sums above adjusted; one that the outer scan did not enter (a file system mounted there)
  * is put in its place, and not summed. What is made lives in memory, with its generation.
  */
-#include "fs/internal.h"
+#include "fs/view/internal.h"
 
 int join_keep(struct gen *g, uint64_t ref)
 {

@@ -6,7 +6,7 @@
  * path and snapshots alone. It begins with the newest snapshot that is at least as old as the window;
  * while the index is younger than that, with the oldest.
  */
-#include "fs/internal.h"
+#include "fs/view/internal.h"
 
 #include <inttypes.h>
 

@@ -5,7 +5,7 @@
  * A text depends on the path and on snapshots alone, the shown one and those before it, so a reader sees one
  * moment.
  */
-#include "fs/internal.h"
+#include "fs/view/internal.h"
 
 #include <stdio.h>
 
@@ -24,7 +24,7 @@ static int put_time(struct text *out, int64_t v)
 }
 
 /* The tree of growth keeps the signed difference where other trees have the sum of lengths. */
-int render_delta(const struct usage_dir *d, struct text *out)
+static int render_delta(const struct usage_dir *d, struct text *out)
 {
 	text_i64(out, unzigzag(d->node->totals.apparent));
 	text_puts(out, "\n");
@@ -93,6 +93,38 @@ static int render_stat(const struct usage_dir *d, struct text *out)
 	return 0;
 }
 
+static const char readme[] =
+	"This is a view of disk usage, made by disktracker from its newest snapshots.\n"
+	"Every directory shows its total as its size; nothing here has contents.\n"
+	"\n"
+	"    ls -lhS                          what is largest right here\n"
+	"    du -h --max-depth=2 | sort -h    the usual answer, at once\n"
+	"    cat .usage/summary               this directory at a glance\n"
+	"    cat SUBDIR/.usage/bytes          one number, for scripts\n"
+	"    head .usage/top                  the largest directories anywhere below\n"
+	"    head .usage/largest              the largest files anywhere below\n"
+	"    cat .usage/errors.list           what could not be read\n"
+	"    head .usage/growth/1d            what grew since yesterday; tail: what shrank\n"
+	"    cat .usage/history               how this directory came to its size\n"
+	"    ls .usage/at/prev                the same directory one snapshot ago\n"
+	"    ls -lhS .growth/7d               only what changed this week, by growth (at the top)\n"
+	"    cat .telemetry/scan              how the newest scan went (at the top)\n"
+	"\n"
+	"Every directory has .usage/, reachable by name though it is listed only at the top.\n"
+	"Tables have the number first, a TAB, the path last; NAME.0 has raw names and NULs for xargs -0.\n"
+	"\n"
+	"Files in .usage:\n";
+
+static int render_readme(const struct usage_dir *d, struct text *out)
+{
+	(void)d;
+	text_puts(out, readme);
+	for (size_t i = 0; i < n_usage_files; i++)
+		text_printf(out, "    %-12s %s\n", usage_files[i].name, usage_files[i].help);
+	text_puts(out, "\nThe manual is disktracker-files(5).\n");
+	return 0;
+}
+
 /* Sorted by name: readdir and help show this order. */
 const struct usage_file usage_files[] = {
 	/* clang-format off */
@@ -130,57 +162,35 @@ const size_t n_usage_files = ARRAY_SIZE(usage_files);
 
 static const char growth_dir[] = "growth/";
 
-/* Which directory the file is in: .usage, or growth in it. */
-uint8_t usage_file_dir(uint8_t virt)
+enum usage_where usage_file_where(uint8_t file)
 {
-	const char *name = usage_files[virt & ~V_TWIN].name;
+	const char *name = usage_files[file & ~USAGE_TWIN].name;
 
-	return strncmp(name, growth_dir, sizeof(growth_dir) - 1) == 0 ? V_GROWTH : V_USAGE;
+	return strncmp(name, growth_dir, sizeof(growth_dir) - 1) == 0 ? USAGE_GROWTH : USAGE_HERE;
 }
 
-/* Its name there. */
-void usage_file_name(uint8_t virt, char buf[64])
+void usage_file_name(uint8_t file, char buf[64])
 {
-	const char *name = usage_files[virt & ~V_TWIN].name;
+	const char *name = usage_files[file & ~USAGE_TWIN].name;
 
-	if (usage_file_dir(virt) == V_GROWTH)
+	if (usage_file_where(file) == USAGE_GROWTH)
 		name += sizeof(growth_dir) - 1;
-	(void)snprintf(buf, 64, "%s%s", name, virt & V_TWIN ? ".0" : "");
+	(void)snprintf(buf, 64, "%s%s", name, file & USAGE_TWIN ? ".0" : "");
 }
 
-int usage_file_find(uint8_t dir, const char *name)
+int usage_file_find(enum usage_where where, const char *name)
 {
 	for (size_t i = 0; i < n_usage_files; i++) {
 		for (unsigned twin = 0; twin <= usage_files[i].twin; twin++) {
-			uint8_t virt = (uint8_t)(i | (twin ? V_TWIN : 0));
+			uint8_t file = (uint8_t)(i | (twin ? USAGE_TWIN : 0));
 			char buf[64];
 
-			if (usage_file_dir(virt) != dir)
+			if (usage_file_where(file) != where)
 				continue;
-			usage_file_name(virt, buf);
+			usage_file_name(file, buf);
 			if (strcmp(buf, name) == 0)
-				return virt;
+				return file;
 		}
 	}
 	return -1;
-}
-
-bool usage_is_stopped(const struct usage_dir *d)
-{
-	return d->stop && atomic_load_explicit(d->stop, memory_order_relaxed);
-}
-
-bool fs_virtual_file(size_t i, const char **name, const char **help)
-{
-	if (i < n_usage_files) {
-		*name = usage_files[i].name;
-		*help = usage_files[i].help;
-		return true;
-	}
-	i -= n_usage_files;
-	if (i >= n_live_files)
-		return false;
-	*name = live_files[i].name;
-	*help = live_files[i].help;
-	return true;
 }

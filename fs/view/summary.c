@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* render_summary - the two texts for people: a directory at a glance, and what is where. */
-#include "fs/internal.h"
+/* render_summary - a directory at a glance, for people. */
+#include "fs/view/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,36 +76,4 @@ int render_summary(const struct usage_dir *d, struct text *out)
 		          "Approximate: taken with --quick, which misses what grew in place.\n");
 	put_troubles(t, out);
 	return put_children(d, out);
-}
-
-static const char readme[] =
-	"This is a view of disk usage, made by disktracker from its newest snapshots.\n"
-	"Every directory shows its total as its size; nothing here has contents.\n"
-	"\n"
-	"    ls -lhS                          what is largest right here\n"
-	"    du -h --max-depth=2 | sort -h    the usual answer, at once\n"
-	"    cat .usage/summary               this directory at a glance\n"
-	"    cat SUBDIR/.usage/bytes          one number, for scripts\n"
-	"    head .usage/top                  the largest directories anywhere below\n"
-	"    head .usage/largest              the largest files anywhere below\n"
-	"    cat .usage/errors.list           what could not be read\n"
-	"    head .usage/growth/1d            what grew since yesterday; tail: what shrank\n"
-	"    cat .usage/history               how this directory came to its size\n"
-	"    ls .usage/at/prev                the same directory one snapshot ago\n"
-	"    ls -lhS .growth/7d               only what changed this week, by growth (at the top)\n"
-	"    cat .telemetry/scan              how the newest scan went (at the top)\n"
-	"\n"
-	"Every directory has .usage/, reachable by name though it is listed only at the top.\n"
-	"Tables have the number first, a TAB, the path last; NAME.0 has raw names and NULs for xargs -0.\n"
-	"\n"
-	"Files in .usage:\n";
-
-int render_readme(const struct usage_dir *d, struct text *out)
-{
-	(void)d;
-	text_puts(out, readme);
-	for (size_t i = 0; i < n_usage_files; i++)
-		text_printf(out, "    %-12s %s\n", usage_files[i].name, usage_files[i].help);
-	text_puts(out, "\nThe manual is disktracker-files(5).\n");
-	return 0;
 }

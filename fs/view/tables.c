@@ -2,7 +2,7 @@
 /*
  * render_tables - the lists: number first, path last, TAB between; the twins NUL-separated and raw.
  */
-#include "fs/internal.h"
+#include "fs/view/internal.h"
 
 #include <stdio.h>
 

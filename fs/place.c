@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * place - from a row to the node and the path that it stands for in a generation, and to the snapshot that
+ * it belongs to.
+ */
+#include "fs/internal.h"
+
+/*
+ * The way from the top, or from where a fixed tree is entered (.usage/at/ID, .growth/1d), to a row:
+ * inode numbers from below.
+ */
+struct chain {
+	uint64_t *step;
+	size_t n, cap;
+	uint64_t ref, ino; /* where it begins */
+	uint32_t entrance; /* row of a fixed tree's beginning, or 0 */
+};
+
+/* The first row of a fixed tree is below one that is live, or of another kind of tree. */
+static bool is_entrance(struct fs *fs, const struct row *r)
+{
+	struct row up;
+
+	return r->fixed && rows_get(&fs->rows, r->parent, &up) && up.fixed != r->fixed;
+}
+
+static int chain_of(struct fs *fs, const struct gen *g, uint32_t row, struct chain *c)
+{
+	struct row r;
+
+	c->ref = g->top_ref;
+	c->ino = fs->top_ino;
+	while (row != ROW_TOP) {
+		if (!rows_get(&fs->rows, row, &r))
+			return -ESTALE;
+		if (is_entrance(fs, &r)) {
+			c->ref = r.ref;
+			c->ino = r.ino;
+			c->entrance = row;
+			return 0;
+		}
+		if (base_reserve(&c->step, &c->cap, c->n + 1, sizeof(*c->step)) < 0)
+			return -ENOMEM;
+		c->step[c->n++] = r.ino;
+		row = r.parent;
+	}
+	return 0;
+}
+
+/* The sub-directory of n with this inode number; names are only known by hashing them. */
+static int child_by_ino(const struct snap_node *n, uint64_t dir_ino, uint64_t ino,
+                        struct snap_entry *ret)
+{
+	struct snap_iter it;
+	int r;
+
+	snap_iter_init(&it, n);
+	while ((r = snap_iter_next(&it)) > 0) {
+		if (it.e.type != SCAN_DIR || !it.e.kid)
+			continue;
+		if (ino_child(dir_ino, it.e.name, it.e.name_len) == ino) {
+			*ret = it.e;
+			return 0;
+		}
+	}
+	return r < 0 ? r : -ENOENT;
+}
+
+/* Walk down along the chain; give each name to path if wanted. */
+static int descend(struct fs *fs, const struct chain *c, struct text *path, uint64_t *ref)
+{
+	uint64_t dir_ino = c->ino;
+
+	*ref = c->ref;
+	for (size_t i = c->n; i-- > 0;) {
+		struct snap_entry e;
+		struct snap_node n;
+		int r = snap_node_get(fs->s, *ref, &n);
+
+		if (r < 0)
+			return r;
+		r = child_by_ino(&n, dir_ino, c->step[i], &e);
+		snap_node_put(fs->s, &n);
+		if (r < 0)
+			return r;
+		if (path && path->len)
+			text_puts(path, "/");
+		if (path)
+			text_add(path, e.name, e.name_len);
+		*ref = e.kid;
+		dir_ino = c->step[i];
+	}
+	return path && path->failed ? -ENOMEM : 0;
+}
+
+/* The node's ref the slow way: by the inode numbers of its path, from the top of g. */
+int place_ref(struct fs *fs, const struct gen *g, uint32_t row, uint64_t *ret)
+{
+	struct chain c = { 0 };
+	int r = chain_of(fs, g, row, &c);
+
+	if (r == 0)
+		r = descend(fs, &c, NULL, ret);
+	free(c.step);
+	return r;
+}
+
+/*
+ * The row as it is in g, if g is what is shown now: rows and generation change under one lock. Rows of
+ * fixed trees are the same in all.
+ */
+static bool row_now(struct fs *fs, const struct gen *g, uint32_t row, struct row *ret)
+{
+	bool now;
+
+	(void)pthread_rwlock_rdlock(&fs->rows.lock);
+	*ret = row && row < fs->rows.used ? *rows_at(&fs->rows, row) : (struct row){ 0 };
+	now = atomic_load(&fs->view.now) == g || ret->fixed;
+	(void)pthread_rwlock_unlock(&fs->rows.lock);
+	return now;
+}
+
+int place_node(struct fs *fs, const struct gen *g, uint32_t row, struct snap_node *ret)
+{
+	struct row at;
+	uint64_t ref = 0;
+	int r;
+
+	if (row_now(fs, g, row, &at)) {
+		if (!at.ino)
+			return -ESTALE;
+		return at.ref ? snap_node_get(fs->s, at.ref, ret) : -ENOENT;
+	}
+	r = place_ref(fs, g, row, &ref);
+	return r == 0 ? snap_node_get(fs->s, ref, ret) : r;
+}
+
+int place_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret)
+{
+	struct chain c = { 0 };
+	struct row at;
+	uint64_t ref;
+	int r = chain_of(fs, g, row, &c);
+
+	/* A path in the past begins with the path of the directory whose past it is. */
+	if (r == 0 && c.entrance && rows_get(&fs->rows, c.entrance, &at) && at.parent != ROW_TOP)
+		r = place_path(fs, g, at.parent, ret);
+	if (r == 0)
+		r = descend(fs, &c, ret, &ref);
+	free(c.step);
+	return r;
+}
+
+static const struct snap_info *info_by_id(const struct gen *g, int64_t id)
+{
+	for (size_t i = 0; i < g->all.n; i++)
+		if (g->all.info[i]->id == id)
+			return g->all.info[i];
+	return NULL;
+}
+
+/* The snapshot whose past is entered on the way to the row: its id, or INT64_MAX for the present. */
+int64_t place_until(struct fs *fs, uint32_t row)
+{
+	struct row r;
+
+	for (; rows_get(&fs->rows, row, &r) && row != ROW_TOP; row = r.parent)
+		if (fixed_kind(r.fixed) == FIXED_AT)
+			return fixed_id(r.fixed);
+	return INT64_MAX;
+}
+
+/* Is this the live row of a root, or the top inside of one? */
+static const struct snap_info *root_at(const struct gen *g, const struct row *r)
+{
+	for (size_t i = 0; i < g->list.n; i++)
+		if (g->root_key[i] == r->ino && !g->hidden[i])
+			return g->list.info[i];
+	return NULL;
+}
+
+/* The top lies inside a root: the one with the longest matching path. */
+static const struct snap_info *root_above_top(const struct fs *fs, const struct gen *g)
+{
+	for (size_t i = fs->view.root ? g->list.n : 0; i-- > 0;) {
+		size_t len = strlen(g->list.info[i]->root);
+
+		if (strncmp(fs->view.root, g->list.info[i]->root, len) == 0 &&
+		    (len == 1 || fs->view.root[len] == '/'))
+			return g->list.info[i];
+	}
+	return NULL;
+}
+
+/*
+ * A root's directory in the past of one above the roots: the newest snapshot until id that holds it. Of
+ * a root inside another root's tree the newer one shows, as in the present.
+ */
+static const struct snap_info *snapshot_then(struct fs *fs, const struct gen *g, uint32_t row,
+                                             int64_t id)
+{
+	bool all = !fs->view.root || strcmp(fs->view.root, "/") == 0;
+	const struct snap_info *found = NULL;
+	struct text path = { 0 };
+
+	text_puts(&path, all ? "/" : fs->view.root); /* place_path() puts a slash between */
+	if (place_path(fs, g, row, &path) < 0)
+		path.failed = true;
+	text_add(&path, "", 1);
+	for (size_t i = 0; !path.failed && i < g->list.n;
+	     i++) { /* an outer root comes before an inner one */
+		const char *root = g->list.info[i]->root;
+		uint64_t ref;
+		size_t at;
+
+		if (!path_below(root, path.p + all) ||
+		    snap_select_before(&g->all, root, INT64_MAX, id + 1, &at) < 0)
+			continue;
+		if (!found || found->id < g->all.info[at]->id ||
+		    snap_path_ref(fs->s, found->ref, path_below(found->root, root), &ref) ==
+		            -ENOENT)
+			found = g->all.info[at];
+	}
+	text_done(&path);
+	return found;
+}
+
+const struct snap_info *place_snapshot(struct fs *fs, const struct gen *g, uint32_t row)
+{
+	const struct snap_info *root = NULL;
+	int64_t id = place_until(fs, row);
+	struct row r;
+
+	for (uint32_t i = row; !root && rows_get(&fs->rows, i, &r); i = r.parent) {
+		root = root_at(g, &r);
+		if (i == ROW_TOP)
+			break;
+	}
+	if (!root)
+		root = root_above_top(fs, g);
+	if (id == INT64_MAX)
+		return root;
+	return root ? info_by_id(g, id) : snapshot_then(fs, g, row, id);
+}
+
+/* When the numbers were true; above several roots the oldest of them. */
+int64_t place_asof(struct fs *fs, const struct gen *g, uint32_t row)
+{
+	const struct snap_info *i = place_snapshot(fs, g, row);
+	int64_t oldest = INT64_MAX, before = place_until(fs, row);
+	size_t at;
+
+	if (i)
+		return i->time;
+	before += before < INT64_MAX;
+	for (size_t n = 0; n < g->list.n; n++)
+		if (snap_select_before(&g->all, g->list.info[n]->root, INT64_MAX, before, &at) == 0)
+			oldest = MIN(oldest, g->all.info[at]->time);
+	return oldest < INT64_MAX ? oldest : 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * view - the answers: from a path and a moment to a directory, and from a directory to a text.
+ *
+ * Model:   a generation is the newest snapshot of every root at one moment, joined into one tree. Of a
+ *          directory in it a usage_dir says all that a virtual file may know; the table usage_files has a
+ *          function for each, which appends the text. A text depends on path and snapshots alone.
+ * Owner:   view_init() borrows the index until view_done(). A generation is pinned until gen_put().
+ * Errors:  0 or -errno. -EUCLEAN: the index is damaged, -EINTR: told to stop.
+ * Threads: any number; a generation never changes but for what its lock guards.
+ */
+#ifndef FS_VIEW_VIEW_H
+#define FS_VIEW_VIEW_H
+
+#include "base/text.h"
+#include "snapshot/snapshot.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* -- windows of growth: past.c -- */
+enum {
+	WINDOWS = 5
+};
+extern const char *const window_names[WINDOWS];
+int window_find(const char *name);
+
+/* -- generations: view.c -- */
+struct gen { /* what is shown between two snapshots; but for what lock guards it never changes */
+	uint32_t number;
+	struct snap_list all; /* all snapshots */
+	struct snap_list
+		list; /* newest of each root shown, out of all; an outer root before an inner one */
+	pthread_mutex_t lock;     /* guards what is made on demand: growth, virtuals */
+	uint64_t growth[WINDOWS]; /* top of the tree of growth, 0: not made yet */
+	uint64_t
+		*root_key; /* per root: a number for whoever shows it, set before it is published */
+	bool *hidden;      /* per root: an outer root has a newer snapshot of the same directory */
+	uint64_t top_ref;
+	uint64_t *virtuals; /* made for this generation */
+	size_t n_virtuals;
+	_Atomic unsigned users;
+};
+
+enum {
+	GENS_KEPT = 256
+};
+
+struct view {
+	struct snap *s;
+	const char *root;     /* the top, or NULL: all roots under their absolute paths */
+	pthread_mutex_t lock; /* guards the ring */
+	struct gen *ring[GENS_KEPT];
+	struct gen *_Atomic now;
+	uint32_t n_gens;
+};
+
+/** Show what the index has now. root is borrowed. */
+int view_init(struct view *v, struct snap *s, const char *root);
+void view_done(struct view *v);
+struct gen *view_now(struct view *v);                                 /* pinned */
+struct gen *view_gen(struct view *v, uint32_t number, uint32_t mask); /* pinned; NULL if dropped */
+void gen_put(struct view *v, struct gen *g);
+/** Read the index; *ret is a new generation, or NULL if nothing changed. */
+int view_load(struct view *v, struct gen **ret);
+/** Make g the one that is shown, and the view's own. */
+void view_publish(struct view *v, struct gen *g);
+
+/* -- other trees of a generation: join.c, grown.c; call with g->lock -- */
+/**
+ * Join nodes of the roots the way the generation joins the newest: one per root of g->list, 0: none.
+ * -ENOENT never: a top that is not in this tree is an empty directory.
+ */
+int join_refs(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret);
+/** The tree under .growth for a window. */
+int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret);
+
+/* -- virtual files: registry.c -- */
+struct usage_dir { /* what a virtual file may know */
+	struct snap *s;
+	const struct snap_node *node;
+	const struct snap_info *snapshot; /* NULL on the way to the roots */
+	int64_t asof;                     /* when the numbers were true */
+	const struct snap_list *all;      /* snapshots by id, up to the shown moment */
+	const char *path;         /* absolute, in the view; only where the table asks for it */
+	bool raw;                 /* the twin: raw names, NUL instead of newline */
+	const _Atomic bool *stop; /* give up: -EINTR */
+};
+
+typedef int render_fn(const struct usage_dir *dir, struct text *out);
+
+struct usage_file {
+	const char *name;
+	render_fn *render;
+	const char *help;
+	bool twin;  /* NAME.0 exists too */
+	bool slow;  /* may read many directories */
+	bool path;  /* wants usage_dir.path */
+	bool asof;  /* changes with every snapshot, even where nothing changed */
+	bool grown; /* exists in .growth, and only there */
+};
+
+enum {
+	USAGE_TWIN = 0x80 /* in the number of a file: its twin */
+};
+
+enum usage_where {
+	USAGE_HERE,  /* .usage */
+	USAGE_GROWTH /* .usage/growth */
+};
+
+extern const struct usage_file usage_files[]; /* sorted by name */
+extern const size_t n_usage_files;
+
+/** Number of the file of that name (USAGE_TWIN set for a twin), or -1. */
+int usage_file_find(enum usage_where where, const char *name);
+enum usage_where usage_file_where(uint8_t file);
+/** Its name there. */
+void usage_file_name(uint8_t file, char buf[64]);
+
+#endif
