@@ -2,7 +2,6 @@
 /* cmd_diff - which directories explain the change between two snapshots. */
 #include "tools/tool.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 
 enum {
@@ -20,48 +19,37 @@ struct sides {
 	const char *below; /* path within the root */
 };
 
-static void put_path(const struct snap_change *c)
+static void put_line(struct text *out, const struct snap_change *c)
 {
-	if (c->path_len == 0)
-		(void)putchar('.');
+	text_printf(out, "%+" PRId64 "\t", c->bytes);
+	if (c->path_len)
+		text_escaped(out, c->path, c->path_len);
 	else
-		tool_put_escaped(stdout, c->path);
+		text_puts(out, ".");
+	text_puts(out, "\n");
 }
 
-static void print_line(const struct snap_change *c)
-{
-	(void)printf("%+" PRId64 "\t", c->bytes);
-	put_path(c);
-	(void)putchar('\n');
-}
-
-static void print_json(const struct snap_change *c)
+static void put_json(struct text *out, const struct snap_change *c)
 {
 	static const char *const kinds[] = { "changed", "created", "deleted" };
-	bool lossy = false;
 
-	(void)printf("{\"bytes\":%" PRId64 ",\"apparent\":%" PRId64 ",\"files\":%" PRId64
-	             ",\"entries\":%" PRId64 ",\"kind\":\"%s\",\"path\":",
-	             c->bytes, c->apparent, c->files, c->entries, kinds[c->kind]);
-	tool_json_string(stdout, c->path_len ? c->path : ".", &lossy);
-	if (lossy) {
-		(void)fputs(",\"path_hex\":\"", stdout);
-		for (const char *p = c->path; *p; p++)
-			(void)printf("%02x", (unsigned char)*p);
-		(void)putchar('"');
-	}
-	(void)puts("}");
+	text_printf(out,
+	            "{\"bytes\":%" PRId64 ",\"apparent\":%" PRId64 ",\"files\":%" PRId64
+	            ",\"entries\":%" PRId64 ",\"kind\":\"%s\",",
+	            c->bytes, c->apparent, c->files, c->entries, kinds[c->kind]);
+	text_json_field(out, "path", c->path_len ? c->path : ".", c->path_len ? c->path_len : 1);
+	text_puts(out, "}\n");
 }
 
 /* Plain output is about bytes; what changed without them (a name, a count) is in the JSON. */
-static void print_changes(const struct diff_args *a, const struct snap_changes *c)
+static void put_changes(struct text *out, const struct diff_args *a, const struct snap_changes *c)
 {
 	uint64_t shown = 0;
 
 	for (size_t i = 0; i < c->n && (!a->top || shown < a->top); i++) {
 		if (!a->json && c->c[i].bytes == 0)
 			continue;
-		a->json ? print_json(&c->c[i]) : print_line(&c->c[i]);
+		(a->json ? put_json : put_line)(out, &c->c[i]);
 		shown++;
 	}
 }
@@ -145,7 +133,9 @@ static int side_ref(struct snap *s, const struct snap_info *i, const char *below
 
 static int diff(const struct diff_args *a, struct snap *s, const struct sides *d)
 {
+	bool complete = d->a->complete && d->b->complete;
 	struct snap_changes c = { 0 };
+	struct text out = { 0 };
 	uint64_t ref_a, ref_b;
 	int r = side_ref(s, d->a, d->below, &ref_a);
 
@@ -156,40 +146,10 @@ static int diff(const struct diff_args *a, struct snap *s, const struct sides *d
 	if (r == 0)
 		r = snap_diff(s, ref_a, ref_b, NULL, &c);
 	if (r < 0)
-		return tool_fail(EXIT_FAILED, "index", snap_path(s), snap_strerror(r));
-	print_changes(a, &c);
+		return tool_index_failed(s, r);
+	put_changes(&out, a, &c);
 	snap_changes_done(&c);
-	if (fflush(stdout) != 0)
-		return EXIT_FAILED;
-	return d->a->complete && d->b->complete ? EXIT_DONE : EXIT_INCOMPLETE;
-}
-
-static int parse(struct diff_args *a, int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "index", required_argument, NULL, 'i' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "top", required_argument, NULL, 't' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (option == 'i')
-			a->index = optarg;
-		else if (option == 'j')
-			a->json = true;
-		else if (option != 't')
-			return tool_usage(&cmd_diff);
-		else if (tool_number("--top", optarg, &a->top) < 0)
-			return EXIT_USAGE;
-	}
-	if (argc - optind < 2 || argc - optind > 3)
-		return tool_usage(&cmd_diff);
-	a->a = argv[optind];
-	a->b = argv[optind + 1];
-	a->path = argv[optind + 2];
-	return EXIT_DONE;
+	return tool_print(complete ? EXIT_DONE : EXIT_INCOMPLETE, &out);
 }
 
 static int run(int argc, char **argv)
@@ -199,10 +159,13 @@ static int run(int argc, char **argv)
 	struct diff_args a = { 0 };
 	struct snap_list l = { 0 };
 	struct sides d = { 0 };
-	int status = parse(&a, argc, argv), r;
+	int r, status = tool_parse(&cmd_diff, argc, argv, &a);
 
-	if (status != EXIT_DONE)
+	if (status != TOOL_RUN)
 		return status;
+	a.a = argv[1];
+	a.b = argv[2];
+	a.path = argv[3];
 	if (tool_open_index(a.index, SNAP_READ, &s) < 0)
 		return EXIT_FAILED;
 	/* Both trees are walked along once: memory that is used again is faster than new. */
@@ -210,7 +173,7 @@ static int run(int argc, char **argv)
 	path = tool_absolute(a.path);
 	r = snap_list_get(s, &l);
 	if (r < 0)
-		return tool_fail(EXIT_FAILED, "index", snap_path(s), snap_strerror(r));
+		return tool_index_failed(s, r);
 	status = find_sides(&a, &l, path, &d);
 	if (status == EXIT_DONE)
 		status = diff(&a, s, &d);
@@ -218,16 +181,21 @@ static int run(int argc, char **argv)
 	return status;
 }
 
+static const struct tool_option options[] = {
+	TOOL_INDEX(offsetof(struct diff_args, index)),
+	{ "--top", "N", "only the first N lines", tool_set_number,
+	  .at = offsetof(struct diff_args, top) },
+	{ "--json", NULL, "one JSON object per directory", tool_set_flag,
+	  .at = offsetof(struct diff_args, json) },
+	{ 0 },
+};
+
 const struct command cmd_diff = {
 	.name = "diff",
-	.args = "[--index FILE] [--json] [--top N] A B [PATH]",
+	.args = "A B [PATH]",
 	.help = "show which directories explain the change between two snapshots",
-	.options =
-		"  A, B              a snapshot: id, UTC time (2026-05-01, 2026-05-01T12:00:00Z), age (7d),\n"
-		"                    prev, latest\n"
-		"  PATH              only below this directory\n"
-		"  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
-		"  --top N           only the first N lines\n"
-		"  --json            one JSON object per directory\n",
+	.options = options,
+	.more = "A and B are snapshots: an id, a UTC time (2026-05-01, 2026-05-01T12:00:00Z), an age (7d),\n"
+		"prev or latest. With PATH, only what is below this directory.\n",
 	.run = run,
 };

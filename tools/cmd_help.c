@@ -4,47 +4,68 @@
 
 #include "fs/fs.h"
 
-static int help_files(void)
+static void help_all(struct text *out)
+{
+	text_puts(out, "usage: disktracker COMMAND [OPTION]...\n\n");
+	for (const struct command *const *c = tool_commands; *c; c++)
+		text_printf(out, "  %-8s %s\n", (*c)->name, (*c)->help);
+	text_puts(
+		out,
+		"\n'disktracker COMMAND --help' says more; 'disktracker help files' lists what a mount shows.\n"
+		"Exit status: 0 done and complete, 1 done but a part could not be read, 2 wrong usage,\n"
+		"3 failed and nothing stored, 4 done but the report could not be written.\n"
+		"The manual is disktracker(1).\n");
+}
+
+static void help_files(struct text *out)
 {
 	const char *name, *help;
 
 	for (size_t i = 0; fs_virtual_file(i, &name, &help); i++)
-		(void)printf("%s\t%s\n", name, help);
-	return EXIT_DONE;
+		text_printf(out, "%s\t%s\n", name, help);
 }
 
-static int help_all(void)
+/* COMMAND TAB OPTION TAB VALUE, for completion and for the test of the manual; without an option, its words */
+static void help_words(struct text *out)
 {
-	(void)puts("usage: disktracker COMMAND [OPTION]...\n");
-	for (const struct command *const *c = tool_commands; *c; c++)
-		(void)printf("  %-8s %s\n", (*c)->name, (*c)->help);
-	(void)puts(
-		"\n'disktracker help COMMAND' says more; 'disktracker help files' lists what a mount shows.\n"
-		"Exit status: 0 done and complete, 1 done but a part could not be read, 2 wrong usage,\n"
-		"3 failed and nothing stored. The manual is disktracker(1).");
-	return EXIT_DONE;
+	for (const struct command *const *c = tool_commands; *c; c++) {
+		text_printf(out, "%s\t\t%s\n", (*c)->name, (*c)->args);
+		for (const struct tool_option *o = (*c)->options; o && o->name; o++) {
+			text_printf(out, "%s\t%s\t%s\n", (*c)->name, o->name, o->arg ? o->arg : "");
+			for (const struct tool_option *w = o->words; w && w->name; w++)
+				if (w->help)
+					text_printf(out, "%s\t%s %s%s\t%s\n", (*c)->name, o->name,
+					            w->name, w->arg ? "=" : "",
+					            w->arg ? w->arg : "");
+		}
+	}
 }
 
 static int run(int argc, char **argv)
 {
-	if (argc < 2)
-		return help_all();
-	if (strcmp(argv[1], "files") == 0)
-		return help_files();
-	for (const struct command *const *c = tool_commands; *c; c++) {
-		if (strcmp((*c)->name, argv[1]) != 0)
-			continue;
-		(void)printf("usage: disktracker %s %s\n%s.\n", (*c)->name, (*c)->args, (*c)->help);
-		if ((*c)->options)
-			(void)printf("\n%s", (*c)->options);
-		return EXIT_DONE;
-	}
-	return tool_fail(EXIT_USAGE, "unknown command", argv[1], "try 'disktracker help'");
+	const struct command *c;
+	struct text out = { 0 };
+	int status = tool_parse(&cmd_help, argc, argv, NULL);
+
+	if (status != TOOL_RUN)
+		return status;
+	if (argc < 2 || !argv[1])
+		help_all(&out);
+	else if (strcmp(argv[1], "files") == 0)
+		help_files(&out);
+	else if (strcmp(argv[1], "words") == 0)
+		help_words(&out);
+	else if ((c = tool_find(argv[1])))
+		tool_help(&out, c);
+	else
+		return EXIT_USAGE;
+	return tool_print(EXIT_DONE, &out);
 }
 
 const struct command cmd_help = {
 	.name = "help",
-	.args = "[COMMAND | files]",
-	.help = "explain a command, or list the virtual files",
+	.args = "[COMMAND]",
+	.help = "explain a command",
+	.more = "'files' instead of a COMMAND lists the virtual files of a mount; 'words' lists all options, for programs.\n",
 	.run = run,
 };

@@ -5,8 +5,7 @@
 #include "fs/fs.h"
 
 #include <ctype.h>
-#include <getopt.h>
-#include <limits.h>
+#include <stdio.h>
 
 struct mount_args {
 	struct fs_options o;
@@ -19,133 +18,59 @@ static void say(void *ctx, const char *what, const char *reason)
 	(void)tool_fail(0, "mount", what, reason);
 }
 
-static int parse_size(const char *arg, size_t *ret)
+static int set_size(const struct tool_option *o, void *field, char *value)
 {
-	char *end;
-	unsigned long long n = strtoull(arg, &end, 10);
-	const char *units = "KMG",
-		   *unit = isalpha((unsigned char)*end) ? strchr(units, *end & ~0x20) : NULL;
+	static const char units[] = "KMG";
+	size_t len = strlen(value);
+	const char *unit = len ? strchr(units, toupper((unsigned char)value[len - 1])) : NULL;
+	char *digits = strndup(value, unit ? len - 1 : len);
+	uint64_t n;
+	bool ok = digits && tool_number(digits, 1 << 30, &n);
 
-	if (*arg < '0' || *arg > '9' || (*end && (!unit || end[1])) || n > 1 << 30)
-		return tool_fail(-1, "the option cache takes a size such as 64M, not", arg, NULL);
-	*ret = (size_t)n << (unit ? 10 * (unit - units + 1) : 0);
+	free(digits);
+	if (!ok)
+		return tool_takes(o, "a size such as 64M", value);
+	*(size_t *)field = (size_t)n << (unit ? 10 * (unit - units + 1) : 0);
 	return 0;
 }
 
-static int parse_every(const char *arg, int64_t *ret)
+/* Handed on to libfuse and the kernel as it is. */
+static int pass_on(const struct tool_option *o, void *field, char *value)
 {
-	if (snap_parse_age(arg, ret) < 0 || *ret == 0)
-		return tool_fail(-1, "the option every takes a time such as 10m, not", arg, NULL);
-	return 0;
-}
+	char **list = field, *joined;
 
-static bool is_listed(const char *word, const char *const *list)
-{
-	for (; *list; list++) {
-		size_t len = strlen(*list);
-
-		if ((*list)[len - 1] == '*' ? strncmp(word, *list, len - 1) == 0
-		                            : strcmp(word, *list) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Handed on to libfuse and the kernel as they are. */
-static int pass_on(struct mount_args *a, const char *word)
-{
-	char *joined;
-
-	if (asprintf(&joined, "%s%s%s", a->fuse_options ? a->fuse_options : "",
-	             a->fuse_options ? "," : "", word) < 0)
+	if (asprintf(&joined, "%s%s%s%s%s", *list ? *list : "", *list ? "," : "", o->name,
+	             value ? "=" : "", value ? value : "") < 0)
 		return tool_fail(-1, "mount", NULL, strerror(ENOMEM));
-	free(a->fuse_options);
-	a->fuse_options = joined;
+	free(*list);
+	*list = joined;
 	return 0;
 }
 
-static int parse_word(struct mount_args *a, const char *word)
+static int ignore(const struct tool_option *o, void *field, char *value)
 {
-	static const char *const passed[] = { "ro",           "default_permissions",
-		                              "auto_unmount", "noexec",
-		                              "max_read=*",   "context=*",
-		                              "debug",        NULL };
-	/* What fstab and mount(8) say to themselves, and what the mount is anyhow. */
-	static const char *const ignored[] = { "rw",       "auto",       "noauto",   "nofail",
-		                               "defaults", "user",       "users",    "nouser",
-		                               "nosuid",   "nodev",      "noatime",  "_netdev",
-		                               "x-*",      "comment=*",  "dev",      "suid",
-		                               "exec",     "nodiratime", "relatime", NULL };
-
-	if (strcmp(word, "show_usage") == 0)
-		a->o.show_usage = true;
-	else if (strcmp(word, "xattr") == 0)
-		a->o.xattr = true;
-	else if (strncmp(word, "every=", 6) == 0)
-		return parse_every(word + 6, &a->o.every);
-	else if (strncmp(word, "cache=", 6) == 0)
-		return parse_size(word + 6, &a->o.cache_bytes);
-	else if (strcmp(word, "allow_other") == 0 || strcmp(word, "allow_root") == 0)
-		return tool_fail(-1, "the option is refused", word,
-		                 "other users would learn names that they may not list");
-	else if (is_listed(word, passed))
-		return pass_on(a, word);
-	else if (!*word || !is_listed(word, ignored))
-		return *word ? tool_fail(-1, "unknown mount option", word, NULL) : 0;
+	(void)o;
+	(void)field;
+	(void)value;
 	return 0;
 }
 
-static int parse_words(struct mount_args *a, char *list)
+static int refuse(const struct tool_option *o, void *field, char *value)
 {
-	char *save, *word = strtok_r(list, ",", &save);
-
-	for (; word; word = strtok_r(NULL, ",", &save))
-		if (parse_word(a, word) < 0)
-			return -1;
-	return 0;
-}
-
-static int parse(struct mount_args *a, int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "index", required_argument, NULL, 'i' },
-		{ "root", required_argument, NULL, 'r' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	while ((option = getopt_long(argc, argv, "fo:", options, NULL)) != -1) {
-		if (option == 'i')
-			a->o.index = optarg;
-		else if (option == 'r')
-			a->o.root = optarg;
-		else if (option == 'f')
-			a->o.foreground = true;
-		else if (option != 'o')
-			return tool_usage(&cmd_mount);
-		else if (parse_words(a, optarg) < 0)
-			return EXIT_USAGE;
-	}
-	if (argc - optind != 1)
-		return tool_usage(&cmd_mount);
-	a->o.mountpoint = argv[optind];
-	return EXIT_DONE;
+	(void)field;
+	(void)value;
+	return tool_fail(-1, "cannot accept the option", o->name,
+	                 "other users would learn names that they may not list");
 }
 
 /* The root need not exist any more; then it is taken as written, if that is absolute. */
 static int resolve_root(struct mount_args *a)
 {
-	size_t len;
-
 	if (!a->o.root)
 		return 0;
-	a->root = realpath(a->o.root, NULL);
-	if (!a->root && a->o.root[0] == '/')
-		a->root = strdup(a->o.root);
-	if (!a->root)
-		return tool_fail(-1, "root", a->o.root, strerror(ENOENT));
-	for (len = strlen(a->root); len > 1 && a->root[len - 1] == '/'; len--)
-		a->root[len - 1] = '\0';
+	a->root = tool_absolute(a->o.root);
+	if (!a->root || a->root[0] != '/')
+		return tool_fail(-1, "root", a->o.root, strerror(a->root ? ENOENT : ENOMEM));
 	a->o.root = a->root;
 	return 0;
 }
@@ -153,7 +78,7 @@ static int resolve_root(struct mount_args *a)
 /* Absolute paths: the process leaves the current directory. */
 static int resolve(struct mount_args *a)
 {
-	int r = 0;
+	AUTO(base_free) char *named = NULL;
 
 	if (fs_clean_dead(a->o.mountpoint) < 0)
 		return tool_fail(-1, "mount", a->o.mountpoint,
@@ -162,18 +87,17 @@ static int resolve(struct mount_args *a)
 	if (!a->mountpoint)
 		return tool_fail(-1, "mount", a->o.mountpoint, strerror(errno));
 	a->o.mountpoint = a->mountpoint;
-	if (!a->o.index)
-		r = snap_default_path(&a->index);
-	if (r < 0)
-		return tool_fail(-1, "no place for an index: set HOME or name one with --index",
-		                 NULL, NULL);
-	if (!a->index)
-		a->index = realpath(a->o.index, NULL);
-	if (!a->index)
-		return tool_fail(-1, "index", a->o.index,
+	named = tool_index_path(a->o.index);
+	if (!named)
+		return -1;
+	a->index = realpath(named, NULL);
+	if (!a->index && a->o.index)
+		return tool_fail(-1, "index", named,
 		                 errno == ENOENT
 		                         ? "does not exist; 'disktracker scan PATH' makes one"
 		                         : strerror(errno));
+	if (!a->index) /* the default index may come later */
+		a->index = TAKE(named);
 	a->o.index = a->index;
 	a->o.fuse_options = a->fuse_options;
 	return resolve_root(a);
@@ -182,12 +106,12 @@ static int resolve(struct mount_args *a)
 static int run(int argc, char **argv)
 {
 	struct mount_args a = { .o = { .say = say } };
-	int status = parse(&a, argc, argv);
+	int status = tool_parse(&cmd_mount, argc, argv, &a);
 
-	if (status == EXIT_DONE && resolve(&a) < 0)
-		status = EXIT_FAILED;
-	if (status == EXIT_DONE && fs_mount(&a.o) < 0)
-		status = EXIT_FAILED;
+	if (status == TOOL_RUN) {
+		a.o.mountpoint = argv[1];
+		status = resolve(&a) < 0 || fs_mount(&a.o) < 0 ? EXIT_FAILED : EXIT_DONE;
+	}
 	free(a.index);
 	free(a.root);
 	free(a.mountpoint);
@@ -195,18 +119,49 @@ static int run(int argc, char **argv)
 	return status;
 }
 
+#define ARG(member) offsetof(struct mount_args, member)
+
+static const struct tool_option words[] = {
+	/* clang-format off */
+	{ "show_usage", NULL, "list .usage in every directory, not only at the top", tool_set_flag, .at = ARG(o.show_usage) },
+	{ "xattr", NULL, "answer user.disktracker.* and ceph.dir.* (slows ls -l down)", tool_set_flag, .at = ARG(o.xattr) },
+	{ "every", "TIME", "scan the roots again this often, at idle priority: 10m, 1h, 1d", tool_set_age, .at = ARG(o.every) },
+	{ "ro", NULL, "refuse even .telemetry/rescan", pass_on, .at = ARG(fuse_options) },
+	{ "cache", "SIZE", "memory for directories, such as 64M (default 8M)", set_size, .at = ARG(o.cache_bytes) },
+	{ "root", "PATH", "as --root", tool_set_string, .at = ARG(o.root) },
+	{ "default_permissions", NULL, "this and the following are for FUSE: the kernel checks permissions", pass_on, .at = ARG(fuse_options) },
+	{ "auto_unmount", NULL, "unmount when the process ends, however it does", pass_on, .at = ARG(fuse_options) },
+	{ "noexec", NULL, "run no programs", pass_on, .at = ARG(fuse_options) },
+	{ "max_read", "N", "the largest read request, in bytes", pass_on, .at = ARG(fuse_options) },
+	{ "context", "CONTEXT", "the SELinux context of everything", pass_on, .at = ARG(fuse_options) },
+	{ "debug", NULL, "print each request", pass_on, .at = ARG(fuse_options) },
+	{ "allow_other", .set = refuse },
+	{ "allow_root", .set = refuse },
+	/* What fstab and mount(8) say to themselves, and what the mount is anyhow. */
+	{ "rw", .set = ignore },       { "auto", .set = ignore },    { "noauto", .set = ignore },
+	{ "nofail", .set = ignore },   { "defaults", .set = ignore }, { "user", .set = ignore },
+	{ "users", .set = ignore },    { "nouser", .set = ignore },  { "owner", .set = ignore },
+	{ "group", .set = ignore },    { "nosuid", .set = ignore },  { "nodev", .set = ignore },
+	{ "noatime", .set = ignore },  { "_netdev", .set = ignore }, { "dev", .set = ignore },
+	{ "suid", .set = ignore },     { "exec", .set = ignore },    { "nodiratime", .set = ignore },
+	{ "relatime", .set = ignore }, { "x-*", .set = ignore },     { "X-*", .set = ignore },
+	{ "comment", "TEXT", .set = ignore },
+	{ 0 },
+	/* clang-format on */
+};
+
+static const struct tool_option options[] = {
+	TOOL_INDEX(offsetof(struct mount_args, o.index)),
+	{ "--root", "PATH", "show this directory as the top", tool_set_string, .at = ARG(o.root) },
+	{ "-f", NULL, "stay in the foreground", tool_set_flag, .at = ARG(o.foreground) },
+	{ "-o", "OPTIONS", "mount options, separated by commas:", .words = words },
+	{ 0 },
+};
+
 const struct command cmd_mount = {
 	.name = "mount",
-	.args = "[--index FILE] [--root PATH] [-f] [-o OPTIONS] MOUNTPOINT",
+	.args = "MOUNTPOINT",
 	.help = "show the newest snapshots as files",
-	.options =
-		"  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
-		"  --root PATH       show this directory as the top\n"
-		"  -f                stay in the foreground\n"
-		"  -o show_usage     list .usage in every directory, not only at the top\n"
-		"  -o xattr          answer user.disktracker.* and ceph.dir.* (slows ls -l down)\n"
-		"  -o every=TIME     scan the roots again this often, at idle priority: 10m, 1h, 1d\n"
-		"  -o ro             refuse even .telemetry/rescan\n"
-		"  -o cache=SIZE     memory for directories, such as 64M (default 8M)\n",
+	.options = options,
 	.run = run,
 };

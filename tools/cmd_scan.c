@@ -9,9 +9,9 @@
 #include "fs/fs.h"
 
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -20,7 +20,9 @@ struct scan_args {
 	const char *index;
 	struct scan_options options;
 	size_t n_exclude;
-	enum snap_mode mode;
+	struct text
+		kept; /* the options that a later scan needs for comparable numbers: words, NUL after each */
+	int mode; /* enum snap_mode */
 	bool json, no_store, idle;
 	struct progress {
 		bool terminal; /* show a line */
@@ -47,42 +49,58 @@ static int terminal_width(void)
 /* One block, ended by an empty line, in one write. */
 static void write_progress(int fd, const struct scan_progress *p)
 {
-	char block[5000];
-	int n = snprintf(block, sizeof(block),
-	                 "entries %" PRIu64 "\ndirs %" PRIu64 "\nbytes %" PRIu64
-	                 "\nwall_ns %" PRIu64 "\npath %s\n\n",
-	                 p->stats.entries, p->stats.dirs, p->stats.bytes, p->stats.wall_ns,
-	                 p->path);
+	struct text block = { 0 };
 
-	if (n > 0 && write(fd, block, MIN((size_t)n, sizeof(block))) < 0)
+	text_printf(&block,
+	            "entries %" PRIu64 "\ndirs %" PRIu64 "\nbytes %" PRIu64 "\nwall_ns %" PRIu64
+	            "\npath %s\n\n",
+	            p->stats.entries, p->stats.dirs, p->stats.bytes, p->stats.wall_ns, p->path);
+	if (!block.failed && write(fd, block.p, block.len) < 0)
 		interrupted = SIGPIPE; /* nobody is waiting for the result any more */
+	text_done(&block);
+}
+
+/* The end of the path, as far as there is room; a name must not steer the terminal. */
+static void put_path_end(struct text *line, const char *path, size_t room)
+{
+	struct text escaped = { 0 };
+	size_t from;
+
+	text_escaped_spaces(&escaped, path, strlen(path));
+	from = escaped.len > room ? escaped.len - room : 0;
+	while (from < escaped.len && (escaped.p[from] & 0xc0) == 0x80) /* within a character */
+		from++;
+	if (escaped.p)
+		text_add(line, escaped.p + from, escaped.len - from);
+	text_done(&escaped);
+}
+
+static void show_line(const struct scan_progress *p)
+{
+	double seconds = (double)p->stats.wall_ns / 1e9;
+	size_t width = (size_t)terminal_width();
+	struct text line = { 0 };
+	char size[16];
+
+	text_printf(&line, "\r%" PRIu64 " entries, %" PRIu64 " directories, %s, %.0f/s ",
+	            p->stats.entries, p->stats.dirs, tool_human(p->stats.bytes, size),
+	            seconds > 0 ? (double)p->stats.entries / seconds : 0);
+	if (line.len + 8 < width)
+		put_path_end(&line, p->path, width - line.len);
+	text_puts(&line, "\033[K");
+	if (!line.failed)
+		(void)fwrite(line.p, 1, line.len, stderr);
+	text_done(&line);
 }
 
 static bool show_progress(void *ctx, const struct scan_progress *p)
 {
 	const struct progress *to = ctx;
-	char size[16], line[160];
-	double seconds = (double)p->stats.wall_ns / 1e9;
-	int n, room;
 
 	if (to->fd >= 0)
 		write_progress(to->fd, p);
-	if (!to->terminal)
-		return interrupted;
-	n = snprintf(line, sizeof(line),
-	             "%" PRIu64 " entries, %" PRIu64 " directories, %s, %.0f/s ", p->stats.entries,
-	             p->stats.dirs, tool_human(p->stats.bytes, size),
-	             seconds > 0 ? (double)p->stats.entries / seconds : 0);
-	room = terminal_width() - n - 1;
-	(void)fprintf(stderr, "\r%s", line);
-	if (room > 8) {
-		int len = (int)strlen(p->path);
-		const char *path = len > room ? p->path + (len - room) : p->path;
-
-		for (const char *c = path; *c; c++) /* a name must not steer the terminal */
-			(void)fputc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, stderr);
-	}
-	(void)fputs("\033[K", stderr);
+	if (to->terminal)
+		show_line(p);
 	return interrupted;
 }
 
@@ -94,74 +112,68 @@ static void end_progress(bool terminal)
 
 /* -- results --------------------------------------------------------------------------------- */
 
-static void json_field(void *ctx, const char *key, const char *value, bool text)
+static void put_json_field(void *ctx, const char *key, const char *value, bool text)
 {
-	bool *first = ctx, lossy = false;
+	struct text *out = ctx;
 
-	(void)printf("%s\"%s\":", *first ? "{" : ",", key);
-	*first = false;
+	text_puts(out, out->len ? "," : "{");
 	if (text)
-		tool_json_string(stdout, value, &lossy);
+		text_json_field(out, key, value, strlen(value));
 	else
-		(void)fputs(value, stdout);
-	if (!lossy)
-		return;
-	(void)printf(",\"%s_hex\":\"", key);
-	for (; *value; value++)
-		(void)printf("%02x", (unsigned char)*value);
-	(void)fputs("\"", stdout);
+		text_printf(out, "\"%s\":%s", key, value);
 }
 
-static void print_problems(const struct scan_totals *t)
+static void put_problems(struct text *out, const struct scan_totals *t)
 {
 	if (!(t->errors | t->vanished | t->changed | t->skipped))
 		return;
-	(void)printf("  %" PRIu64 " unreadable, %" PRIu64 " vanished, %" PRIu64 " changed, %" PRIu64
-	             " skipped\n",
-	             t->errors, t->vanished, t->changed, t->skipped);
+	text_printf(out,
+	            "  %" PRIu64 " unreadable, %" PRIu64 " vanished, %" PRIu64 " changed, %" PRIu64
+	            " skipped\n",
+	            t->errors, t->vanished, t->changed, t->skipped);
 }
 
-static void print_summary(const struct snap_info *i)
+static void put_summary(struct text *out, const struct snap_info *i)
 {
 	const struct snap_details *d = i->details;
 	const struct scan_totals *t = &i->totals;
 	char bytes[16], apparent[16], index[16];
 
-	tool_put_escaped(stdout, i->root);
-	(void)printf(": %s on disk%s, %s apparent\n", tool_human(t->bytes, bytes),
-	             i->mode == SNAP_QUICK ? " approximately"
-	             : i->complete         ? ""
-	                                   : " at least",
-	             tool_human(t->apparent, apparent));
-	(void)printf("  %" PRIu64 " entries: %" PRIu64 " files, %" PRIu64 " directories\n",
-	             t->entries, t->files, t->dirs);
-	print_problems(t);
-	(void)printf("  %.2f s with %" PRIu64 " readers, %" PRIu64
-	             " system calls, %.1f MB memory\n",
-	             (double)d->stats.wall_ns / 1e9, d->stats.readers,
-	             d->stats.openat + d->stats.statx + d->stats.getdents64,
-	             (double)d->stats.peak_rss_kb / 1024);
-	(void)printf("  storage %s: %s\n  %s\n", d->stats.storage, d->stats.storage_evidence,
-	             d->stats.readers_log);
+	text_escaped(out, i->root, strlen(i->root));
+	text_printf(out, ": %s on disk%s, %s apparent\n", tool_human(t->bytes, bytes),
+	            i->mode == SNAP_QUICK ? " approximately"
+	            : i->complete         ? ""
+	                                  : " at least",
+	            tool_human(t->apparent, apparent));
+	text_printf(out, "  %" PRIu64 " entries: %" PRIu64 " files, %" PRIu64 " directories\n",
+	            t->entries, t->files, t->dirs);
+	put_problems(out, t);
+	text_printf(out,
+	            "  %.2f s with %" PRIu64 " readers, %" PRIu64 " system calls, %.1f MB memory\n",
+	            (double)d->stats.wall_ns / 1e9, d->stats.readers,
+	            d->stats.openat + d->stats.statx + d->stats.getdents64,
+	            (double)d->stats.peak_rss_kb / 1024);
+	text_printf(out, "  storage %s: ", d->stats.storage);
+	text_escaped_spaces(out, d->stats.storage_evidence, strlen(d->stats.storage_evidence));
+	text_printf(out, "\n  %s\n", d->stats.readers_log);
 	if (i->id)
-		(void)printf("  snapshot %" PRId64 ": %" PRIu64
-		             " directories were new to the index, which takes %s\n",
-		             i->id, d->nodes_written, tool_human(d->index_bytes, index));
+		text_printf(out,
+		            "  snapshot %" PRId64 ": %" PRIu64
+		            " directories were new to the index, which takes %s\n",
+		            i->id, d->nodes_written, tool_human(d->index_bytes, index));
 }
 
 static int report(const struct scan_args *a, const struct snap_info *i)
 {
-	bool first = true;
+	struct text out = { 0 };
 
 	if (a->json) {
-		snap_info_fields(i, json_field, &first);
-		(void)puts("}");
+		snap_info_fields(i, put_json_field, &out);
+		text_puts(&out, "}\n");
 	} else {
-		print_summary(i);
+		put_summary(&out, i);
 	}
-	if (fflush(stdout) != 0)
-		return tool_fail(EXIT_FAILED, "write to standard output", NULL, strerror(errno));
-	return i->complete ? EXIT_DONE : EXIT_INCOMPLETE;
+	return tool_print(i->complete ? EXIT_DONE : EXIT_INCOMPLETE, &out);
 }
 
 /* -- one root -------------------------------------------------------------------------------- */
@@ -210,32 +222,6 @@ static int scan_only(const struct scan_args *a, const char *path)
 	return status;
 }
 
-static int add_word(struct text *words, const char *option, const char *value)
-{
-	text_puts(words, option);
-	text_puts(words, value);
-	text_add(words, "", 1);
-	return words->failed ? -ENOMEM : 0;
-}
-
-/* What a later scan needs to come to comparable numbers. */
-static int remember_options(const struct scan_args *a, struct snap_writer *w)
-{
-	struct text words = { 0 };
-	int r = 0;
-
-	for (char **glob = a->options.exclude; r == 0 && *glob; glob++)
-		r = add_word(&words, "--exclude=", *glob);
-	if (r == 0 && a->options.exclude_caches)
-		r = add_word(&words, "--exclude-caches", "");
-	if (r == 0 && a->options.cross_mounts)
-		r = add_word(&words, "--cross-mounts", "");
-	if (r == 0)
-		r = snap_write_options(w, words.p, words.len);
-	text_done(&words);
-	return r;
-}
-
 static int scan_and_store(const struct scan_args *a, struct snap *s, const char *path,
                           const char *root)
 {
@@ -246,7 +232,7 @@ static int scan_and_store(const struct scan_args *a, struct snap *s, const char 
 
 	if (r < 0)
 		return store_failed(s, r);
-	r = remember_options(a, w);
+	r = snap_write_options(w, a->kept.p, a->kept.len);
 	if (r == 0)
 		r = scan_run(root, &a->options, snap_write_sink(w), &rep);
 	end_progress(a->progress.terminal);
@@ -304,117 +290,72 @@ static int scan_roots(const struct scan_args *a, char **paths)
 
 /* -- arguments ------------------------------------------------------------------------------- */
 
-enum {
-	O_INDEX = 256,
-	O_THREADS,
-	O_COLD,
-	O_QUICK,
-	O_ORDER,
-	O_IDLE,
-	O_PROGRESS,
-	O_EXCLUDE,
-	O_CACHES,
-	O_CROSS,
-	O_JSON,
-	O_NO_STORE
-};
-
-static const struct option long_options[] = {
-	{ "index", required_argument, NULL, O_INDEX },
-	{ "threads", required_argument, NULL, O_THREADS },
-	{ "cold", no_argument, NULL, O_COLD },
-	{ "order", required_argument, NULL, O_ORDER },
-	{ "quick", no_argument, NULL, O_QUICK },
-	{ "idle", no_argument, NULL, O_IDLE },
-	{ "progress-fd", required_argument, NULL, O_PROGRESS },
-	{ "exclude", required_argument, NULL, O_EXCLUDE },
-	{ "exclude-caches", no_argument, NULL, O_CACHES },
-	{ "cross-mounts", no_argument, NULL, O_CROSS },
-	{ "json", no_argument, NULL, O_JSON },
-	{ "no-store", no_argument, NULL, O_NO_STORE },
-	{ NULL, 0, NULL, 0 },
-};
-
-static int parse_threads(const char *arg, unsigned *ret)
+static int set_threads(const struct tool_option *o, void *field, char *value)
 {
-	char *end;
-	unsigned long n = strtoul(arg, &end, 10);
+	uint64_t n;
 
-	if (*arg < '0' || *arg > '9' || *end || n == 0 || n > SCAN_THREADS_MAX)
-		return tool_fail(-1, "--threads takes a number from 1 to 256, not", arg, NULL);
-	*ret = (unsigned)n;
+	if (!tool_number(value, SCAN_THREADS_MAX, &n) || n == 0)
+		return tool_takes(o, "a number from 1 to 256", value);
+	*(unsigned *)field = (unsigned)n;
 	return 0;
 }
 
-static int parse_fd(const char *arg, int *ret)
+static int set_fd(const struct tool_option *o, void *field, char *value)
 {
-	char *end;
-	unsigned long n = strtoul(arg, &end, 10);
+	uint64_t n;
 
-	if (*arg < '0' || *arg > '9' || *end || n > INT32_MAX || fcntl((int)n, F_GETFD) < 0)
-		return tool_fail(-1, "--progress-fd takes an open descriptor, not", arg, NULL);
-	*ret = (int)n;
+	if (!tool_number(value, INT32_MAX, &n) || fcntl((int)n, F_GETFD) < 0)
+		return tool_takes(o, "an open descriptor", value);
+	*(int *)field = (int)n;
 	return 0;
 }
 
-static int parse_order(const char *arg, enum scan_order *ret)
+static int set_order(const struct tool_option *o, void *field, char *value)
 {
-	if (strcmp(arg, "inode") == 0)
-		*ret = SCAN_ORDER_INODE;
-	else if (strcmp(arg, "directory") == 0)
-		*ret = SCAN_ORDER_DIRECTORY;
-	else if (strcmp(arg, "auto") != 0)
-		return tool_fail(-1, "--order takes auto, inode or directory, not", arg, NULL);
+	enum scan_order *order = field;
+
+	if (strcmp(value, "auto") == 0)
+		*order = SCAN_ORDER_AUTO;
+	else if (strcmp(value, "inode") == 0)
+		*order = SCAN_ORDER_INODE;
+	else if (strcmp(value, "directory") == 0)
+		*order = SCAN_ORDER_DIRECTORY;
+	else
+		return tool_takes(o, "auto, inode or directory", value);
 	return 0;
 }
 
-static int parse_exclude(struct scan_args *a, char *arg)
+static int keep(struct scan_args *a, const struct tool_option *o, const char *value)
 {
-	if (strchr(arg, '/') || !*arg)
-		return tool_fail(-1, "--exclude takes a pattern for names, without a slash, not",
-		                 arg, NULL);
-	a->options.exclude[a->n_exclude++] = arg;
-	return 0;
+	text_printf(&a->kept, "%s%s%s", o->name, value ? "=" : "", value ? value : "");
+	text_add(&a->kept, "", 1);
+	return a->kept.failed ? tool_fail(-1, "scan", NULL, strerror(ENOMEM)) : 0;
 }
 
-static int parse_option(struct scan_args *a, int option)
+static int set_exclude(const struct tool_option *o, void *field, char *value)
 {
-	switch (option) {
-	case O_INDEX:
-		a->index = optarg;
-		return 0;
-	case O_THREADS:
-		return parse_threads(optarg, &a->options.threads);
-	case O_COLD:
-		a->mode = SNAP_COLD;
-		return 0;
-	case O_ORDER:
-		return parse_order(optarg, &a->options.order);
-	case O_QUICK:
-		a->mode = SNAP_QUICK;
-		return 0;
-	case O_IDLE:
-		a->idle = true;
-		return 0;
-	case O_PROGRESS:
-		return parse_fd(optarg, &a->progress.fd);
-	case O_EXCLUDE:
-		return parse_exclude(a, optarg);
-	case O_CACHES:
-		a->options.exclude_caches = true;
-		return 0;
-	case O_CROSS:
-		a->options.cross_mounts = true;
-		return 0;
-	case O_JSON:
-		a->json = true;
-		return 0;
-	case O_NO_STORE:
-		a->no_store = true;
-		return 0;
-	default:
-		return -1;
-	}
+	struct scan_args *a = field;
+
+	if (strchr(value, '/') || !*value)
+		return tool_takes(o, "a pattern for names, without a slash", value);
+	a->options.exclude[a->n_exclude++] = value;
+	return keep(a, o, value);
+}
+
+static int set_caches(const struct tool_option *o, void *field, char *value)
+{
+	struct scan_args *a = field;
+
+	a->options.exclude_caches = true;
+	return keep(a, o, value);
+}
+
+static int set_cross(const struct tool_option *o, void *field, char *value)
+{
+	struct scan_args *a = field;
+
+	a->options.cross_mounts = true;
+	return keep(a, o, value);
 }
 
 /* The lowest CPU priority, and disk time only when nobody else wants it (ioprio_set(2): idle is class 3). */
@@ -440,43 +381,59 @@ static int run(int argc, char **argv)
 	AUTO(base_free) char **exclude = calloc((size_t)argc + 1, sizeof(*exclude));
 	struct scan_args a = { .mode = SNAP_WARM,
 		               .progress = { .terminal = isatty(STDERR_FILENO), .fd = -1 } };
-	int option;
+	int status;
 
 	if (!exclude)
 		return tool_fail(EXIT_FAILED, "scan", NULL, strerror(ENOMEM));
 	a.options = (struct scan_options){ .exclude = exclude,
 		                           .progress = show_progress,
 		                           .progress_ctx = &a.progress };
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-		if (parse_option(&a, option) < 0)
-			return tool_usage(&cmd_scan);
-	if (optind == argc)
-		return tool_usage(&cmd_scan);
-	catch_signals();
-	if (a.idle)
-		be_idle();
-	return scan_roots(&a, argv + optind);
+	status = tool_parse(&cmd_scan, argc, argv, &a);
+	if (status == TOOL_RUN) {
+		catch_signals();
+		if (a.idle)
+			be_idle();
+		status = scan_roots(&a, argv + 1);
+	}
+	text_done(&a.kept);
+	return status;
 }
+
+#define FIELD(member) offsetof(struct scan_args, member)
+
+static const struct tool_option options[] = {
+	TOOL_INDEX(offsetof(struct scan_args, index)),
+	{ "--threads", "N",
+	  "readers, 1 to 256 (default: chosen by the storage, and changed while scanning)",
+	  set_threads, .at = FIELD(options.threads) },
+	{ "--order", "auto|inode|directory",
+	  "the order of reading; auto is by inode on rotational disks", set_order,
+	  .at = FIELD(options.order) },
+	{ "--cold", NULL, "do not compare with the previous snapshot", tool_set_value,
+	  .at = FIELD(mode), .value = SNAP_COLD },
+	{ "--quick", NULL,
+	  "read only directories whose time of modification changed; what grew in\n"
+	  "place is missed, so the snapshot is marked approximate",
+	  tool_set_value, .at = FIELD(mode), .value = SNAP_QUICK },
+	{ "--exclude", "GLOB", "leave out entries with such a name; may be repeated",
+	  .set = set_exclude },
+	{ "--exclude-caches", NULL, "leave out the contents of directories with a CACHEDIR.TAG",
+	  .set = set_caches },
+	{ "--cross-mounts", NULL, "also read other file systems mounted below PATH",
+	  .set = set_cross },
+	{ "--idle", NULL, "at the lowest CPU and I/O priority", tool_set_flag, .at = FIELD(idle) },
+	{ "--progress-fd", "FD", "write blocks of \"key value\" lines to FD while scanning", set_fd,
+	  .at = FIELD(progress.fd) },
+	{ "--json", NULL, "one JSON object per PATH on standard output", tool_set_flag,
+	  .at = FIELD(json) },
+	{ "--no-store", NULL, "only count", tool_set_flag, .at = FIELD(no_store) },
+	{ 0 },
+};
 
 const struct command cmd_scan = {
 	.name = "scan",
-	.args = "[--index FILE] [--threads N] [--order ORDER] [--cold | --quick]\n"
-		"                        [--exclude GLOB]... [--exclude-caches] [--cross-mounts] [--idle]\n"
-		"                        [--json] [--no-store] PATH...",
+	.args = "PATH...",
 	.help = "read trees and store a snapshot of each",
-	.options =
-		"  --index FILE      the index (default: $DISKTRACKER_INDEX, or the user's own)\n"
-		"  --threads N       readers, 1 to 256 (default: chosen by the storage, and changed while scanning)\n"
-		"  --order ORDER     inode, directory, or auto: by inode on rotational disks\n"
-		"  --cold            do not compare with the previous snapshot\n"
-		"  --quick           read only directories whose time of modification changed; what grew in\n"
-		"                    place is missed, so the snapshot is marked approximate\n"
-		"  --exclude GLOB    leave out entries with such a name; may be repeated\n"
-		"  --exclude-caches  leave out the contents of directories with a CACHEDIR.TAG\n"
-		"  --cross-mounts    also read other file systems mounted below PATH\n"
-		"  --idle            at the lowest CPU and I/O priority\n"
-		"  --progress-fd FD  write blocks of \"key value\" lines to FD while scanning\n"
-		"  --json            one JSON object per PATH on standard output\n"
-		"  --no-store        only count\n",
+	.options = options,
 	.run = run,
 };

@@ -4,29 +4,28 @@
 
 #include "fs/fs.h"
 
+static int failed(const char *path, const char *why)
+{
+	return tool_fail(EXIT_FAILED, "umount", path, why);
+}
+
 static int run(int argc, char **argv)
 {
 	AUTO(base_free) char *path = NULL;
-	int r;
+	int r, status = tool_parse(&cmd_umount, argc, argv, NULL);
 
-	if (argc != 2 || argv[1][0] == '-')
-		return tool_usage(&cmd_umount);
+	if (status != TOOL_RUN)
+		return status;
 	r = fs_clean_dead(argv[1]);
-	if (r < 0)
-		return tool_fail(EXIT_FAILED, "umount", argv[1], strerror(-r));
-	if (r > 0)
-		return EXIT_DONE;
+	if (r != 0)
+		return r < 0 ? failed(argv[1], strerror(-r)) : EXIT_DONE;
 	path = realpath(argv[1], NULL);
 	if (!path)
-		return tool_fail(EXIT_FAILED, "umount", argv[1], strerror(errno));
+		return failed(argv[1], strerror(errno));
 	if (!fs_is_mounted(path))
-		return tool_fail(EXIT_FAILED, "umount", argv[1], "no disktracker is mounted there");
+		return failed(argv[1], "no disktracker is mounted there");
 	r = fs_umount(path);
-	if (r == -EBUSY)
-		return tool_fail(EXIT_FAILED, "umount", argv[1], "somebody is using it");
-	if (r < 0)
-		return tool_fail(EXIT_FAILED, "umount", argv[1], strerror(-r));
-	return EXIT_DONE;
+	return r < 0 ? failed(argv[1], r == -EBUSY ? "it is in use" : strerror(-r)) : EXIT_DONE;
 }
 
 const struct command cmd_umount = {

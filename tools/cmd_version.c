@@ -4,11 +4,13 @@
 
 static int run(int argc, char **argv)
 {
-	(void)argv;
-	if (argc > 1)
-		return tool_usage(&cmd_version);
-	(void)puts("disktracker " DISKTRACKER_VERSION);
-	return EXIT_DONE;
+	struct text out = { 0 };
+	int status = tool_parse(&cmd_version, argc, argv, NULL);
+
+	if (status != TOOL_RUN)
+		return status;
+	text_puts(&out, "disktracker " DISKTRACKER_VERSION "\n");
+	return tool_print(EXIT_DONE, &out);
 }
 
 const struct command cmd_version = {

@@ -1,30 +1,57 @@
 /* SPDX-License-Identifier: MIT */
-/* tool - messages and output shared by the commands. */
+/* tool - messages, output and the index: what the commands share. */
 #include "tools/tool.h"
 
-#include "fs/fs.h"
+#include <stdio.h>
 
-#include <inttypes.h>
+static int write_all(int fd, const char *p, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
 
 int tool_fail(int status, const char *what, const char *path, const char *reason)
 {
-	(void)fprintf(stderr, "disktracker: %s", what);
+	struct text t = { 0 };
+
+	text_printf(&t, "disktracker: %s", what);
 	if (path) {
-		(void)fputs(" '", stderr);
-		tool_put_escaped(stderr, path);
-		(void)fputc('\'', stderr);
+		text_puts(&t, " '");
+		text_escaped_spaces(&t, path, strlen(path));
+		text_puts(&t, "'");
 	}
-	if (reason)
-		(void)fprintf(stderr, ": %s", reason);
-	(void)fputc('\n', stderr);
+	text_printf(&t, "%s%s\n", reason ? ": " : "", reason ? reason : "");
+	if (t.failed) /* say at least what needs no memory */
+		(void)dprintf(STDERR_FILENO, "disktracker: %s: %s\n", what,
+		              reason ? reason : strerror(ENOMEM));
+	else
+		(void)write_all(STDERR_FILENO, t.p, t.len);
+	text_done(&t);
 	return status;
 }
 
-int tool_usage(const struct command *c)
+int tool_index_failed(const struct snap *s, int error)
 {
-	(void)fprintf(stderr, "usage: disktracker %s %s\nTry 'disktracker help %s'.\n", c->name,
-	              c->args, c->name);
-	return EXIT_USAGE;
+	return tool_fail(EXIT_FAILED, "index", snap_path(s), snap_strerror(error));
+}
+
+int tool_print(int status, struct text *t)
+{
+	int r = t->failed ? -ENOMEM : write_all(STDOUT_FILENO, t->p, t->len);
+
+	text_done(t);
+	if (r == 0 || r == -EPIPE)
+		return status;
+	return tool_fail(EXIT_UNREPORTED, "the report could not be written", NULL, strerror(-r));
 }
 
 void tool_wait(bool *said, const char *why, const char *path)
@@ -48,40 +75,31 @@ static int open_when_free(const char *path, unsigned flags, struct snap **ret)
 	return r;
 }
 
-int tool_open_index(const char *named, unsigned flags, struct snap **ret)
+char *tool_index_path(const char *named)
 {
-	AUTO(base_free) char *path = NULL;
-	int r = 0;
+	char *path = NULL;
 
 	if (named)
 		path = strdup(named);
-	else
-		r = snap_default_path(&path);
-	if (r < 0 || !path)
-		return tool_fail(-1, "no place for an index: set HOME or name one with --index",
-		                 NULL, NULL);
-	r = open_when_free(path, flags, ret);
+	else if (snap_default_path(&path) < 0)
+		path = NULL;
+	if (!path)
+		(void)tool_fail(0, "no place for an index: set HOME, or name one with --index",
+		                NULL, NULL);
+	return path;
+}
+
+int tool_open_index(const char *named, unsigned flags, struct snap **ret)
+{
+	AUTO(base_free) char *path = tool_index_path(named);
+	int r = path ? open_when_free(path, flags, ret) : 0;
+
+	if (!path)
+		return -1;
 	if (r == -ENOENT && !(flags & SNAP_WRITE))
 		return tool_fail(-1, "index", path,
 		                 "does not exist; 'disktracker scan PATH' makes one");
-	if (r < 0)
-		return tool_fail(-1, "index", path, snap_strerror(r));
-	return 0;
-}
-
-int tool_number(const char *option, const char *arg, uint64_t *ret)
-{
-	char *end;
-	unsigned long long n = strtoull(arg, &end, 10);
-
-	if (*arg < '0' || *arg > '9' || *end || n == 0 || n > INT32_MAX) {
-		(void)fprintf(stderr, "disktracker: %s takes a positive number, not '", option);
-		tool_put_escaped(stderr, arg);
-		(void)fputs("'\n", stderr);
-		return -1;
-	}
-	*ret = n;
-	return 0;
+	return r < 0 ? tool_fail(-1, "index", path, snap_strerror(r)) : 0;
 }
 
 char *tool_absolute(const char *path)
@@ -96,16 +114,6 @@ char *tool_absolute(const char *path)
 	return p;
 }
 
-void tool_json_string(FILE *out, const char *s, bool *lossy)
-{
-	struct text t = { 0 };
-
-	text_json_string(&t, s, strlen(s), lossy);
-	if (t.p)
-		(void)fwrite(t.p, 1, t.len, out);
-	text_done(&t);
-}
-
 const char *tool_human(uint64_t bytes, char buf[16])
 {
 	text_human(bytes, buf);
@@ -116,14 +124,4 @@ const char *tool_utc(int64_t t, char buf[32])
 {
 	text_utc(t, buf);
 	return buf;
-}
-
-void tool_put_escaped(FILE *out, const char *s)
-{
-	struct text t = { 0 };
-
-	text_escaped(&t, s, strlen(s));
-	if (t.p)
-		(void)fwrite(t.p, 1, t.len, out);
-	text_done(&t);
 }

@@ -62,40 +62,67 @@ by_environment()
 	DISKTRACKER_INDEX=$work/env/i.db "$DT" scan "$src" >/dev/null && [ -f "$work/env/i.db" ]
 }
 
+# STATUS 2 and one sentence for each: WORDS|PATTERN
 usage_errors()
 {
-	local -a words
-	while read -r -a words; do
-		refused 2 'usage:|unknown|takes a' "$DT" "${words[@]}" || return
+	local words pattern
+	while IFS='|' read -r words pattern; do
+		refused 2 "^disktracker: .*$pattern" "$DT" $words && equal "$(wc -l <"$work/err")" 1 || return
 	done <<-END
-		scan
-		scan --nonsense /tmp
-		scan --threads 0 /tmp
-		scan --threads 257 /tmp
-		scan --threads many /tmp
-		scan --threads
-		scan --exclude a/b /tmp
-		list extra
-		list --nonsense
-		version extra
-		umount
-		umount a b
-		mount
-		nonsense
-		help nonsense
+		scan|PATH is missing
+		scan --nonsense /tmp|unknown option '--nonsense'
+		scan --treads 3 /tmp|did you mean '--threads'
+		scan --thr 3 /tmp|did you mean '--threads'
+		scan --threads 0 /tmp|takes a number from 1 to 256, not '0'
+		scan --threads 257 /tmp|takes a number
+		scan --threads many /tmp|takes a number
+		scan --threads 99999999999999999999999 /tmp|takes a number
+		scan --threads|no value given for '--threads'
+		scan --order sideways /tmp|takes auto, inode or directory
+		scan --progress-fd 999 /tmp|takes an open descriptor
+		scan --cold=yes /tmp|unexpected value for '--cold'
+		scan --exclude a/b /tmp|takes a pattern
+		list extra|unexpected argument 'extra'
+		list --nonsense|see 'disktracker list --help'
+		list --index|no value given for '--index'
+		diff 1|B is missing
+		diff 1 2 / 4|unexpected argument '4'
+		diff --top -3 1 2|takes a positive number
+		prune|needs a rule
+		prune --older-than soon|takes a time
+		check --jsno|unknown option
+		version extra|unexpected argument
+		umount|MOUNTPOINT is missing
+		umount a b|unexpected argument 'b'
+		umount -x|unknown option '-x'
+		mount|MOUNTPOINT is missing
+		mount -o|no value given for '-o'
+		mount -o xatr /tmp|did you mean 'xattr'
+		mount -o every /tmp|no value given for 'every'
+		mount -o xattr=1 /tmp|unexpected value for 'xattr=1'
+		mount -fx /tmp|unknown option '-x'
+		nonsense|unknown command 'nonsense': see
+		scna|did you mean 'scan'
+		help lst|did you mean 'list'
 	END
 	status_is 2 "$DT" && [ ! -e "$index.none" ]
 }
 
 helps()
 {
-	local command
+	local command option
 	status_is 0 "$DT" help && cp "$work/out" "$work/help" || return
-	for command in scan mount umount list version help; do
-		grep -qE "^  $command " "$work/help" || return
-		status_is 0 "$DT" help $command && grep -q "^usage: disktracker $command" "$work/out" || return
+	for command in $("$DT" help words | cut -f 1 | sort -u); do
+		grep -qE "^  $command " "$work/help" && status_is 0 "$DT" help $command || return
+		cp "$work/out" "$work/help.one"
+		head -1 "$work/help.one" | grep -qx "usage: disktracker $command.*" || return
+		for option in --help -h '--index x --help'; do
+			[ "$option" != '--index x --help' ] || "$DT" help words | grep -q "^$command.--index" || continue
+			status_is 0 "$DT" $command $option && cmp "$work/out" "$work/help.one" && [ ! -s "$work/err" ] || return
+		done
 	done
-	status_is 0 "$DT" --help && cmp "$work/out" "$work/help" && status_is 0 "$DT" help files && grep -q ^bytes "$work/out"
+	status_is 0 "$DT" --help && cmp "$work/out" "$work/help" && status_is 0 "$DT" -h && cmp "$work/out" "$work/help" &&
+		status_is 0 "$DT" help files && grep -q ^bytes "$work/out"
 }
 
 tells_version()
@@ -268,10 +295,103 @@ old_format_is_refused()
 	done
 }
 
+# The work is done, but nobody learns of it: status 4. A reader that had enough is another matter.
 output_is_checked()
 {
+	local command
 	[ -w /dev/full ] || return 0
-	refused 3 'No space left' sh -c '"$1" scan --no-store "$2" >/dev/full' '' "$DT" "$src"
+	for command in "scan --no-store $src" "scan --no-store --json $src" "scan --index $work/full.db $src" list 'list --json' "diff --json prev latest $src" check \
+		'prune --dry-run --keep-last 1' version --version help 'help files' 'help scan' --help 'mount --help'; do
+		case $command in
+		list* | diff* | check* | prune*) command="${command%% *} --index $index ${command#"${command%% *}"}" ;;
+		esac
+		refused 4 '^disktracker: the report could not be written: No space left' sh -c '"$@" >/dev/full' '' "$DT" $command &&
+			refused 4 '^disktracker: the report could not be written: Bad file' sh -c '"$@" >&-' '' "$DT" $command || return
+		(trap '' PIPE && "$DT" $command 2>"$work/err"; echo $? >"$work/status") | true
+		equal "$(cat "$work/status")" 0 && [ ! -s "$work/err" ] || { echo "$command"; cat "$work/err"; return 1; }
+	done
+}
+
+# A preloaded library lets one allocation fail, each in turn.
+no_memory()
+{
+	local command n status full
+	is_sanitized && return
+	printf '%s\n' '#include <fcntl.h>' '#include <stdlib.h>' 'void *__libc_malloc(size_t); void *__libc_calloc(size_t, size_t); void *__libc_realloc(void *, size_t);' \
+		'static long left = -1;' \
+		'static int fails(void) { const char *s; if (left < 0) left = (s = getenv("FAIL_AT")) ? atol(s) : 0;' \
+		'return left > 0 && __atomic_sub_fetch(&left, 1, __ATOMIC_RELAXED) == 0; }' \
+		'__attribute__((destructor)) static void end(void) { if (left > 0) open(getenv("FAIL_LEFT"), O_CREAT, 0600); }' \
+		'void *malloc(size_t n) { return fails() ? NULL : __libc_malloc(n); }' \
+		'void *calloc(size_t n, size_t m) { return fails() ? NULL : __libc_calloc(n, m); }' \
+		'void *realloc(void *p, size_t n) { return fails() ? NULL : __libc_realloc(p, n); }' >"$work/fail.c"
+	cc -w -O1 -shared -fPIC -o "$work/fail.so" "$work/fail.c" || return
+	for command in version help 'help scan' 'help words' "list --index $index" "list --index $index --json" "check --index $index" \
+		"diff --index $index prev latest $src/new" "diff --index $index --json prev latest $src/new"; do
+		full=$("$DT" $command) || return
+		for ((n = 1; n < 4000; n += n < 40 ? 1 : n / 25)); do
+			status=0
+			FAIL_AT=$n FAIL_LEFT=$work/left LD_PRELOAD=$work/fail.so "$DT" $command >"$work/out" 2>"$work/err" || status=$?
+			[ $status -le 4 ] || { echo "$command: allocation $n: status $status"; cat "$work/err"; return 1; }
+			[ $status -eq 0 ] || { grep -q '^disktracker: ' "$work/err" && continue; echo "$command: allocation $n: no sentence"; return 1; }
+			equal "$(cat "$work/out")" "$full" || { echo "$command: allocation $n"; return 1; }
+			[ ! -e "$work/left" ] || break # there are no more
+		done
+		[ -e "$work/left" ] && rm "$work/left" || return
+	done
+}
+
+# What a terminal or a reader would take for more than text: C0, DEL, C1 (U+009B is CSI), line separators, directions
+steers()
+{
+	$python -c '
+import sys
+text = open(sys.argv[1], "rb").read().decode("utf-8")
+bad = [c for c in text if c not in "\t\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or ord(c) in (0x61c, 0x200e, 0x200f)
+	or 0x2028 <= ord(c) <= 0x202e or 0x2066 <= ord(c) <= 0x2069)]
+print(ascii(bad))
+sys.exit(not bad)' "$1"
+}
+
+hostile_names()
+{
+	local name i words
+	local -a names=($'csi\xc2\x9b2J' $'nel\xc2\x85' $'rlo\xe2\x80\xaegnp.exe' $'ls\xe2\x80\xa8x' $'lri\xe2\x81\xa6' $'alm\xd8\x9c' $'esc\033[2J')
+	for name in "${names[@]}"; do
+		i=$work/hostile.db
+		mkdir -p "$src/h/$name/$name" && "$DT" scan --index "$i" "$src/h/$name" >"$work/all" && echo x >"$src/h/$name/$name/f" || return
+		"$DT" scan --index "$i" --json "$src/h/$name" >>"$work/all" || return
+		for words in list 'list --json' 'diff prev latest' 'diff --json prev latest'; do
+			"$DT" ${words%% *} --index "$i" ${words#"${words%% *}"} >>"$work/all" || return
+		done
+		for words in umount "scan --index $i" 'list --index' 'diff --index' 'scan --threads' 'mount -o' list "help" ''; do
+			"$DT" $words "$src/nowhere/$name" 2>>"$work/all" && return 1
+		done
+		"$DT" mount --index "$i" --root "$name" "$mnt" 2>>"$work/all" && return 1
+		! steers "$work/all" || { printf '%q\n' "$name"; return 1; }
+		grep -q '\\u\|\\[0-3][0-7][0-7]' "$work/all" && rm "$i" || return
+	done
+}
+
+# The line of progress, on a terminal; reading is slowed down until there is one
+hostile_progress()
+{
+	command -v strace >/dev/null || return 0
+	is_sanitized && return
+	mkdir -p "$src/slow/"{1..4}$'/csi\xc2\x9b2J\xe2\x80\xae'
+	$python - "$work/all" strace -f -qq -o /dev/null -e trace=getdents64 -e inject=getdents64:delay_enter=120000 \
+		"$DT" scan --no-store --threads 1 "$src/slow" <<-'END' || return
+		import os, pty, sys
+		with open(sys.argv[1], "wb") as out:
+		    def read(fd):
+		        data = os.read(fd, 4096)
+		        out.write(data)
+		        return data
+		    pty.spawn(sys.argv[2:], read, lambda fd: b"")
+	END
+	grep -q 'entries/*, .*csi' "$work/all" || { cat -v "$work/all"; return 1; }
+	sed -i 's/\r//g; s/\x1b\[K//g' "$work/all"
+	! steers "$work/all"
 }
 
 mkdir "$src/plain"
@@ -291,7 +411,14 @@ check 'three scans into one index at once all succeed' two_at_once
 check 'a scan waits for another writer, and says so' waits_for_a_writer
 check 'what is excluded is counted as skipped' excluded
 check 'an index of a format before the first release is refused' old_format_is_refused
-check 'output that cannot be written is an error' output_is_checked
+mkdir "$src/new"
+check 'a new directory is there to be told of' "$DT" scan --index "$index" "$src"
+head -c 50000 /dev/zero >"$src/new/f"
+check 'and what grows in it' "$DT" scan --index "$index" "$src"
+check 'a report that cannot be written has status 4 and a sentence; a closed pipe is fine' output_is_checked
+check 'where memory runs out, nothing is printed in part with status 0' no_memory
+check 'a name steers no terminal, in reports, JSON and messages' hostile_names
+check 'nor in the line of progress' hostile_progress
 check 'damage is called that; --cold does without what is damaged' damaged
 if [ "$(id -u)" = 0 ]; then
 	check 'a part that cannot be read: status 1, a lower bound, as du' incomplete
