@@ -588,7 +588,7 @@ bool scan_listing_next(struct scan_listing *l, struct scan_entry *ret)
 	};
 	r = account(l->dir, it, ret, l->w->scan->readers.by_inode);
 	if (r < 0)
-		walk_fail(l->w->scan, r);
+		state_fail(l->w->scan, r);
 	return true;
 }
 

@@ -183,6 +183,7 @@ struct scan {
 	struct mount_trap traps;
 	struct scan_dir *root;
 
+	void *(*worker_main)(void *worker);
 	struct worker *workers;
 	unsigned n_workers; /* slots; n_started of them have a thread */
 	unsigned n_started; /* idle_lock */
@@ -211,27 +212,47 @@ struct scan {
 /* queue.c */
 int queue_push(struct worker *w, struct scan_dir *d);
 bool queue_take(struct worker *w, struct scan_dir **parent, size_t *index);
-void queue_finish_scan(struct scan *s);
 
-/* walk.c */
-void walk_release(struct worker *w, struct scan_dir *d); /* d has left the stack */
-void walk_fail(struct scan *s, int error);
+/* state.c */
+void state_fail(struct scan *s, int error);
+void state_finish(struct scan *s);
+
+static inline bool state_has_failed(struct scan *s)
+{
+	return atomic_load_explicit(&s->failed, memory_order_relaxed) != 0;
+}
+
+/* dir.c */
+struct scan_dir *dir_new(struct scan_dir *parent, size_t index);
+void dir_free(struct scan_dir *d);
+/* One thing that d waited for has happened. The last one reports d and goes on with its parent. */
+void dir_finish(struct worker *w, struct scan_dir *d);
+/* d has no node: its parent says why. */
+void dir_leave_out(struct worker *w, struct scan_dir *d, int problem, int error);
+
+/* progress.c */
+void progress_path(struct worker *w, const struct scan_dir *d);
+void progress_wait(struct scan *s, uint64_t start);
+void progress_stats(struct scan *s, uint64_t start, struct scan_stats *ret);
 
 /* entries.c */
 int entries_read(struct worker *w, struct scan_dir *d, int fd, const struct scan_dirinfo *info);
 void entries_done(struct scan_listing *l);
 
-/* open.c: finding and holding directories */
-int open_child(struct worker *w, struct scan_dir *d, int *ret_fd);
-int open_to_read(struct worker *w, int dirfd, const char *name); /* fd or -errno */
-void open_drop_parent(struct worker *w, struct scan_dir *parent);
+/* calls.c */
+int sys_openat(struct worker *w, int dirfd, const char *name, int flags); /* fd or -errno */
+int open_to_read(struct worker *w, int dirfd, const char *name);          /* fd or -errno */
 void open_close(struct worker *w, int fd);
-void open_keep_cursor(struct worker *w, const struct scan_dir *d, int fd);
 int open_statx(struct worker *w, int fd, const char *name, int flags, unsigned mask,
                struct statx *ret);
 int open_statx_meta(struct worker *w, int fd, const char *name, int flags, struct statx *ret);
 uint64_t statx_dev(const struct statx *st);
 void meta_from_statx(const struct statx *st, uint64_t root_dev, struct scan_meta *ret);
+
+/* open.c: finding and holding directories */
+int open_child(struct worker *w, struct scan_dir *d, int *ret_fd);
+void open_drop_parent(struct worker *w, struct scan_dir *parent);
+void open_keep_cursor(struct worker *w, const struct scan_dir *d, int fd);
 
 /* ahead.c: sub-directories that are opened before their turn, on disks that move their head */
 enum {
@@ -247,7 +268,7 @@ int readers_init(struct scan *s);
 void readers_look(struct worker *w);
 bool readers_may_read(const struct worker *w);
 void readers_report(struct scan *s, struct scan_stats *ret);
-void readers_start(struct scan *s); /* walk.c: threads up to the limit; idle_lock held */
+void readers_start(struct scan *s); /* threads up to the limit; idle_lock held */
 
 /* links.c */
 int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes,

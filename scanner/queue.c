@@ -46,7 +46,7 @@ static void pop(struct worker *w)
 	if (w->first > w->n_stack)
 		w->first = w->n_stack;
 	(void)pthread_mutex_unlock(&w->lock);
-	walk_release(w, d);
+	dir_finish(w, d);
 }
 
 static bool take_own(struct worker *w, struct scan_dir **parent, size_t *index)
@@ -81,7 +81,7 @@ static void tidy(struct worker *w, struct worker *victim)
 
 		victim->first = victim->n_stack;
 		(void)pthread_mutex_unlock(&victim->lock);
-		walk_release(w, d);
+		dir_finish(w, d);
 		(void)pthread_mutex_lock(&victim->lock);
 	}
 	(void)pthread_mutex_unlock(&victim->lock);
@@ -143,15 +143,6 @@ int queue_push(struct worker *w, struct scan_dir *d)
 		(void)pthread_mutex_unlock(&s->idle_lock);
 	}
 	return r;
-}
-
-void queue_finish_scan(struct scan *s)
-{
-	(void)pthread_mutex_lock(&s->idle_lock);
-	atomic_store(&s->done, true);
-	(void)pthread_cond_broadcast(&s->idle_cond);
-	(void)pthread_cond_broadcast(&s->done_cond);
-	(void)pthread_mutex_unlock(&s->idle_lock);
 }
 
 static void set_parked(struct worker *w, bool parked)

@@ -29,6 +29,7 @@ enum {
 	CACHED_ROTATIONAL = SCAN_AHEAD + 48,
 	CACHED_OTHER = 512,
 	WAITS_NETWORK = 4, /* waits in a sample that count as cold */
+	WORKER_STACK = 256 * 1024
 };
 
 static unsigned cpu_count(void)
@@ -106,6 +107,23 @@ int readers_init(struct scan *s)
 unsigned readers_max(const struct scan_options *o)
 {
 	return o->threads ? o->threads : MAX(COLD_NETWORK, cpu_count());
+}
+
+/* Threads for the workers below the limit that have none yet. Fewer do, too. With idle_lock held. */
+void readers_start(struct scan *s)
+{
+	unsigned want = MIN(atomic_load(&s->readers.limit), s->n_workers);
+	pthread_attr_t attr;
+
+	(void)pthread_attr_init(&attr);
+	(void)pthread_attr_setstacksize(&attr, WORKER_STACK);
+	for (; s->n_started < want; s->n_started++) {
+		struct worker *w = &s->workers[s->n_started];
+
+		if (pthread_create(&w->thread, &attr, s->worker_main, w) != 0)
+			break;
+	}
+	(void)pthread_attr_destroy(&attr);
 }
 
 static void set_limit(struct scan *s, unsigned n, const char *why)

@@ -5,8 +5,6 @@
  *     scan_run: find the root, start workers, report progress, add up
  *       worker: take a sub-directory -> open it -> read its entries -> give the listing to the sink
  *               -> push it if it has sub-directories, else finish it
- *       finish: merge links, report the node, add to the parent; if that was the parent's last child,
- *               finish the parent too (a loop, not recursion)
  */
 #include "scanner/internal.h"
 
@@ -15,169 +13,6 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/vfs.h>
-
-enum {
-	PROGRESS_MS = 200,
-	WORKER_STACK = 256 * 1024
-};
-
-void walk_fail(struct scan *s, int error)
-{
-	int none = 0;
-
-	(void)atomic_compare_exchange_strong(&s->failed, &none, error);
-}
-
-static bool has_failed(struct scan *s)
-{
-	return atomic_load_explicit(&s->failed, memory_order_relaxed) != 0;
-}
-
-static struct scan_dir *dir_new(struct scan_dir *parent, size_t index)
-{
-	struct scan_dir *d = calloc(1, sizeof(*d));
-
-	if (!d)
-		return NULL;
-	d->parent = parent;
-	d->index = index;
-	d->fd = -1;
-	d->name = "";
-	d->sum = (struct scan_totals)TOTALS_NONE;
-	atomic_init(&d->pending, 1);
-	(void)pthread_mutex_init(&d->lock, NULL);
-	if (parent) {
-		d->name = scan_dir_kid_name(parent, index);
-		d->depth = parent->depth + 1;
-		d->trap = mounts_child(parent->trap, d->name);
-	}
-	return d;
-}
-
-static void dir_free(struct scan_dir *d)
-{
-	link_set_done(&d->own);
-	free(d->kids);
-	free(d->kid_name);
-	free(d->kid_names);
-	free(d->kid_ino);
-	free(d->visit);
-	(void)pthread_mutex_destroy(&d->lock);
-	free(d);
-}
-
-/* All that is known of d as totals; the exact sums stop at INT64_MAX only here. */
-static void count_self(struct scan_dir *d, struct scan_totals *t)
-{
-	*t = d->sum;
-	t->bytes = size_clamp(d->bytes);
-	t->apparent = size_clamp(d->apparent);
-}
-
-static void add_totals(struct scan_dir *parent, struct scan_dir *d, const struct scan_totals *t)
-{
-	parent->bytes += d->bytes;
-	parent->apparent += d->apparent;
-	totals_add(&parent->sum, t);
-}
-
-static void give_links(struct scan *s, struct scan_dir *parent, struct scan_dir *d)
-{
-	struct link_set *set;
-
-	if (!d->own.slot)
-		return;
-	set = malloc(sizeof(*set));
-	if (!set) {
-		walk_fail(s, -ENOMEM);
-		return;
-	}
-	*set = d->own;
-	memset(&d->own, 0, sizeof(d->own));
-	(void)pthread_mutex_lock(&parent->lock);
-	set->next = parent->links;
-	parent->links = set;
-	(void)pthread_mutex_unlock(&parent->lock);
-}
-
-/* d and all below it is known: its node, and its share in the parent. */
-static void report_node(struct worker *w, struct scan_dir *d)
-{
-	struct scan *s = w->scan;
-	struct scan_totals totals;
-	struct scan_below below = { .totals = &totals, .kids = d->kids, .n_kids = d->n_kids };
-	struct scan_token token = { { 0 } };
-	int r = link_set_merge(&d->own, d->links, &d->bytes, &d->apparent);
-
-	d->sum.shared = link_set_close(&d->own);
-	count_self(d, &totals);
-	if (r < 0)
-		walk_fail(s, r);
-	if (s->sink && d->state && !has_failed(s)) {
-		below.links_leave = d->own.n > 0;
-		r = s->sink->node(s->sink->ctx, w->id, d->state, &below, &token);
-		if (r < 0)
-			walk_fail(s, r);
-	} else if (s->sink && d->state) {
-		s->sink->drop(s->sink->ctx, d->state);
-	}
-	if (!d->parent) {
-		s->totals = totals;
-		s->token = token;
-		return;
-	}
-	give_links(s, d->parent, d);
-	(void)pthread_mutex_lock(&d->parent->lock);
-	d->parent->kids[d->index].token = token;
-	add_totals(d->parent, d, &totals);
-	(void)pthread_mutex_unlock(&d->parent->lock);
-}
-
-/* One thing that d waited for has happened. The last one reports d and goes on with its parent. */
-static void finish(struct worker *w, struct scan_dir *d)
-{
-	while (d && atomic_fetch_sub(&d->pending, 1) == 1) {
-		struct scan_dir *parent = d->parent;
-
-		report_node(w, d);
-		ahead_done(w, d);
-		dir_free(d);
-		if (!parent)
-			queue_finish_scan(w->scan);
-		d = parent;
-	}
-}
-
-void walk_release(struct worker *w, struct scan_dir *d)
-{
-	finish(w, d);
-}
-
-/* The child has no node: its parent says why. */
-static void leave_out(struct worker *w, struct scan_dir *d, int problem, int error)
-{
-	struct scan_dir *parent = d->parent;
-
-	(void)pthread_mutex_lock(&parent->lock);
-	parent->kids[d->index].problem = (uint8_t)problem;
-	parent->kids[d->index].error = error;
-	totals_add_problem(&parent->sum, (unsigned)problem);
-	(void)pthread_mutex_unlock(&parent->lock);
-	dir_free(d);
-	finish(w, parent);
-}
-
-static void show_path(struct worker *w, const struct scan_dir *d)
-{
-	struct scan *s = w->scan;
-
-	if (!atomic_load_explicit(&s->want_path, memory_order_relaxed))
-		return;
-	(void)pthread_mutex_lock(&s->path_lock);
-	(void)path_of(d, s->root_path, s->path, sizeof(s->path));
-	(void)pthread_mutex_unlock(&s->path_lock);
-	atomic_store_explicit(&s->want_path, false, memory_order_relaxed);
-}
 
 static struct scan_dirinfo dir_info(const struct scan_dir *d)
 {
@@ -271,25 +106,25 @@ static void read_directory(struct worker *w, struct scan_dir *d, int fd)
 
 	if (r == 1) {
 		open_close(w, fd);
-		leave_out(w, d, SCAN_VANISHED, ENOENT);
+		dir_leave_out(w, d, SCAN_VANISHED, ENOENT);
 		return;
 	}
 	if (r == 0)
 		r = give_listing(w, d);
 	if (r < 0)
-		walk_fail(s, r);
-	if (d->n_kids && !has_failed(s)) {
+		state_fail(s, r);
+	if (d->n_kids && !state_has_failed(s)) {
 		r = publish(w, d, fd);
 		if (r == 0)
 			return;
-		walk_fail(s, r);
+		state_fail(s, r);
 		fd = -1; /* the scan is over: publish() has seen to it */
 	}
 	d->n_kids = 0;
 	atomic_store(&d->pending, 1);
 	if (fd >= 0 && fd != s->root_fd)
 		open_keep_cursor(w, d, fd);
-	finish(w, d);
+	dir_finish(w, d);
 }
 
 /* Take child index of parent: open it, read it, or say why not. */
@@ -298,19 +133,19 @@ static void visit(struct worker *w, struct scan_dir *parent, size_t index)
 	struct scan_dir *d = dir_new(parent, index);
 	int fd = -1, problem;
 
-	if (!d || has_failed(w->scan)) { /* drain quickly: nothing is opened any more */
+	if (!d || state_has_failed(w->scan)) { /* drain quickly: nothing is opened any more */
 		if (!d)
-			walk_fail(w->scan, -ENOMEM);
+			state_fail(w->scan, -ENOMEM);
 		else
 			dir_free(d);
 		open_drop_parent(w, parent);
-		finish(w, parent);
+		dir_finish(w, parent);
 		return;
 	}
-	show_path(w, d);
+	progress_path(w, d);
 	problem = open_child(w, d, &fd);
 	if (problem != SCAN_OK)
-		leave_out(w, d, problem, 0);
+		dir_leave_out(w, d, problem, 0);
 	else
 		read_directory(w, d, fd);
 }
@@ -345,99 +180,6 @@ static void *worker_main(void *arg)
 		            (uint64_t)ru.ru_stime.tv_usec * 1000u;
 	}
 	return NULL;
-}
-
-/* Threads for the workers below the limit that have none yet. Fewer do, too. With idle_lock held. */
-void readers_start(struct scan *s)
-{
-	unsigned want = MIN(atomic_load(&s->readers.limit), s->n_workers);
-	pthread_attr_t attr;
-
-	(void)pthread_attr_init(&attr);
-	(void)pthread_attr_setstacksize(&attr, WORKER_STACK);
-	for (; s->n_started < want; s->n_started++) {
-		struct worker *w = &s->workers[s->n_started];
-
-		if (pthread_create(&w->thread, &attr, worker_main, w) != 0)
-			break;
-	}
-	(void)pthread_attr_destroy(&attr);
-}
-
-static void add_stats(const struct scan *s, struct scan_stats *ret)
-{
-	memset(ret, 0, sizeof(*ret));
-	for (unsigned i = 0; i < s->n_workers; i++) {
-		const struct scan_counters *c = &s->workers[i].count;
-
-		ret->openat += atomic_load_explicit(&c->openat, memory_order_relaxed);
-		ret->statx += atomic_load_explicit(&c->statx, memory_order_relaxed);
-		ret->getdents64 += atomic_load_explicit(&c->getdents64, memory_order_relaxed);
-		ret->close += atomic_load_explicit(&c->close, memory_order_relaxed);
-		ret->entries += atomic_load_explicit(&c->entries, memory_order_relaxed);
-		ret->bytes =
-			size_sum(ret->bytes, atomic_load_explicit(&c->bytes, memory_order_relaxed));
-		ret->dirs += atomic_load_explicit(&c->dirs, memory_order_relaxed);
-		ret->steals += atomic_load_explicit(&c->steals, memory_order_relaxed);
-	}
-}
-
-static void report_progress(struct scan *s, uint64_t start)
-{
-	struct scan_progress p;
-
-	if (!s->options->progress)
-		return;
-	add_stats(s, &p.stats);
-	p.stats.wall_ns = clock_ns(CLOCK_MONOTONIC) - start;
-	(void)pthread_mutex_lock(&s->path_lock);
-	memcpy(p.path, s->path, sizeof(p.path));
-	(void)pthread_mutex_unlock(&s->path_lock);
-	atomic_store(&s->want_path, true);
-	if (s->options->progress(s->options->progress_ctx, &p))
-		walk_fail(s, -ECANCELED);
-}
-
-/* Until the workers are done, tell the caller how far they are. */
-static void wait_for_end(struct scan *s, uint64_t start)
-{
-	atomic_store(&s->want_path, true);
-	(void)pthread_mutex_lock(&s->idle_lock);
-	while (!atomic_load(&s->done)) {
-		struct timespec until;
-
-		(void)clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += PROGRESS_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		if (pthread_cond_timedwait(&s->done_cond, &s->idle_lock, &until) != ETIMEDOUT)
-			continue;
-		(void)pthread_mutex_unlock(&s->idle_lock);
-		report_progress(s, start);
-		(void)pthread_mutex_lock(&s->idle_lock);
-	}
-	(void)pthread_mutex_unlock(&s->idle_lock);
-}
-
-static void collect_stats(struct scan *s, uint64_t start, struct scan_stats *ret)
-{
-	struct rusage ru;
-
-	add_stats(s, ret);
-	for (unsigned i = 0; i < s->n_workers; i++) {
-		const struct worker *w = &s->workers[i];
-
-		if (w->life_ns > w->idle_ns + w->user_ns + w->sys_ns)
-			ret->blocked_ns += w->life_ns - w->idle_ns - w->user_ns - w->sys_ns;
-		ret->user_ns += w->user_ns;
-		ret->sys_ns += w->sys_ns;
-		for (size_t e = 0; e < SCAN_ERRNO_SLOTS; e++)
-			ret->by_errno[e] += w->count.by_errno[e];
-	}
-	readers_report(s, ret);
-	ret->wall_ns = clock_ns(CLOCK_MONOTONIC) - start;
-	if (getrusage(RUSAGE_SELF, &ru) == 0)
-		ret->peak_rss_kb = (uint64_t)ru.ru_maxrss;
 }
 
 /* File systems where looking at a directory may start a mount or wait for a server. */
@@ -576,7 +318,7 @@ static int run_workers(struct scan *s, uint64_t start)
 		dir_free(s->root);
 		return -EAGAIN;
 	}
-	wait_for_end(s, start);
+	progress_wait(s, start);
 	for (unsigned i = 0; i < s->n_started; i++)
 		(void)pthread_join(s->workers[i].thread, NULL);
 	return atomic_load(&s->failed);
@@ -596,7 +338,7 @@ int scan_run(const char *path, const struct scan_options *options, const struct 
              struct scan_report *ret)
 {
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
-	struct scan s = { .start_ns = start };
+	struct scan s = { .start_ns = start, .worker_main = worker_main };
 	struct scan_report report = { .start = (int64_t)time(NULL) };
 	int r = scan_init(&s, path, options, sink);
 
@@ -622,7 +364,7 @@ int scan_run(const char *path, const struct scan_options *options, const struct 
 	report.root = TAKE(s.root_path);
 	report.totals = s.totals;
 	report.token = s.token;
-	collect_stats(&s, start, &report.stats);
+	progress_stats(&s, start, &report.stats);
 	*ret = report;
 done:
 	scan_done(&s);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* progress - how far a scan is while it runs, and what it took when it is over. */
+#include "scanner/internal.h"
+
+#include <sys/resource.h>
+
+enum {
+	PROGRESS_MS = 200
+};
+
+void progress_path(struct worker *w, const struct scan_dir *d)
+{
+	struct scan *s = w->scan;
+
+	if (!atomic_load_explicit(&s->want_path, memory_order_relaxed))
+		return;
+	(void)pthread_mutex_lock(&s->path_lock);
+	(void)path_of(d, s->root_path, s->path, sizeof(s->path));
+	(void)pthread_mutex_unlock(&s->path_lock);
+	atomic_store_explicit(&s->want_path, false, memory_order_relaxed);
+}
+
+static void add_stats(const struct scan *s, struct scan_stats *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (unsigned i = 0; i < s->n_workers; i++) {
+		const struct scan_counters *c = &s->workers[i].count;
+
+		ret->openat += atomic_load_explicit(&c->openat, memory_order_relaxed);
+		ret->statx += atomic_load_explicit(&c->statx, memory_order_relaxed);
+		ret->getdents64 += atomic_load_explicit(&c->getdents64, memory_order_relaxed);
+		ret->close += atomic_load_explicit(&c->close, memory_order_relaxed);
+		ret->entries += atomic_load_explicit(&c->entries, memory_order_relaxed);
+		ret->bytes =
+			size_sum(ret->bytes, atomic_load_explicit(&c->bytes, memory_order_relaxed));
+		ret->dirs += atomic_load_explicit(&c->dirs, memory_order_relaxed);
+		ret->steals += atomic_load_explicit(&c->steals, memory_order_relaxed);
+	}
+}
+
+static void report_progress(struct scan *s, uint64_t start)
+{
+	struct scan_progress p;
+
+	if (!s->options->progress)
+		return;
+	add_stats(s, &p.stats);
+	p.stats.wall_ns = clock_ns(CLOCK_MONOTONIC) - start;
+	(void)pthread_mutex_lock(&s->path_lock);
+	memcpy(p.path, s->path, sizeof(p.path));
+	(void)pthread_mutex_unlock(&s->path_lock);
+	atomic_store(&s->want_path, true);
+	if (s->options->progress(s->options->progress_ctx, &p))
+		state_fail(s, -ECANCELED);
+}
+
+/* Until the workers are done, tell the caller how far they are. */
+void progress_wait(struct scan *s, uint64_t start)
+{
+	atomic_store(&s->want_path, true);
+	(void)pthread_mutex_lock(&s->idle_lock);
+	while (!atomic_load(&s->done)) {
+		struct timespec until;
+
+		(void)clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += PROGRESS_MS * 1000000L;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		if (pthread_cond_timedwait(&s->done_cond, &s->idle_lock, &until) != ETIMEDOUT)
+			continue;
+		(void)pthread_mutex_unlock(&s->idle_lock);
+		report_progress(s, start);
+		(void)pthread_mutex_lock(&s->idle_lock);
+	}
+	(void)pthread_mutex_unlock(&s->idle_lock);
+}
+
+void progress_stats(struct scan *s, uint64_t start, struct scan_stats *ret)
+{
+	struct rusage ru;
+
+	add_stats(s, ret);
+	for (unsigned i = 0; i < s->n_workers; i++) {
+		const struct worker *w = &s->workers[i];
+
+		if (w->life_ns > w->idle_ns + w->user_ns + w->sys_ns)
+			ret->blocked_ns += w->life_ns - w->idle_ns - w->user_ns - w->sys_ns;
+		ret->user_ns += w->user_ns;
+		ret->sys_ns += w->sys_ns;
+		for (size_t e = 0; e < SCAN_ERRNO_SLOTS; e++)
+			ret->by_errno[e] += w->count.by_errno[e];
+	}
+	readers_report(s, ret);
+	ret->wall_ns = clock_ns(CLOCK_MONOTONIC) - start;
+	if (getrusage(RUSAGE_SELF, &ru) == 0)
+		ret->peak_rss_kb = (uint64_t)ru.ru_maxrss;
+}
