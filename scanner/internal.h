@@ -149,15 +149,26 @@ struct worker {
 	unsigned since_look, look_after; /* directories */
 } PRIVATE_CACHE_LINE;
 
-/* readers.c: how many workers read, and why. */
+/* readers.c: how many workers read, and why. Samples in, decisions out. */
+struct readers_control {
+	unsigned cached, cold; /* how many in either case */
+	unsigned limit;        /* ... now */
+	bool spins;            /* a disk that moves its head */
+	unsigned base,
+		hold; /* directories in a row without a wait that mean cached: at first, now */
+	uint64_t dirs, samples; /* since the decision before */
+	unsigned run, waits;    /* directories without a wait, samples with one */
+	unsigned decisions;
+};
+
 struct readers {
 	char kind[16], evidence[240];
 	bool rotational, network, fixed;
 	bool by_inode;
-	unsigned cached, cold;  /* how many in either case */
 	_Atomic unsigned limit; /* workers below this number may read; changes under idle_lock */
-	_Atomic unsigned cached_run; /* directories in a row that were cached */
-	_Atomic uint64_t cold_samples, cached_samples;
+	pthread_mutex_t lock;   /* guards what follows; taken before idle_lock */
+	struct readers_control control;
+	uint64_t cold_samples, cached_samples;
 	unsigned changes; /* idle_lock */
 	char log[512];    /* idle_lock */
 };
@@ -188,12 +199,13 @@ struct scan {
 	unsigned n_workers; /* slots; n_started of them have a thread */
 	unsigned n_started; /* idle_lock */
 	struct readers readers;
-	uint64_t start_ns;
+	uint64_t start_ns, report_ns;
 	size_t held_max;
 	_Atomic size_t held;   /* descriptors kept for children */
 	_Atomic size_t unheld; /* directories on stacks without one */
 	_Atomic int failed;    /* -errno that ends the scan, 0 while all is well */
 	_Atomic bool done;
+	bool alone; /* no thread could be made: worker 0 is the caller, and reports progress, too */
 	_Atomic bool want_path; /* the progress reader asks for a path */
 
 	pthread_mutex_t idle_lock;
@@ -232,8 +244,9 @@ void dir_leave_out(struct worker *w, struct scan_dir *d, int problem, int error)
 
 /* progress.c */
 void progress_path(struct worker *w, const struct scan_dir *d);
-void progress_wait(struct scan *s, uint64_t start);
-void progress_stats(struct scan *s, uint64_t start, struct scan_stats *ret);
+void progress_wait(struct scan *s);
+void progress_look(struct scan *s); /* report if it is time; of a scan without threads */
+void progress_stats(struct scan *s, struct scan_stats *ret);
 
 /* entries.c */
 int entries_read(struct worker *w, struct scan_dir *d, int fd, const struct scan_dirinfo *info);
@@ -268,7 +281,10 @@ int readers_init(struct scan *s);
 void readers_look(struct worker *w);
 bool readers_may_read(const struct worker *w);
 void readers_report(struct scan *s, struct scan_stats *ret);
-void readers_start(struct scan *s); /* threads up to the limit; idle_lock held */
+bool readers_start(struct scan *s);
+void readers_control_init(struct readers_control *c, unsigned cached, unsigned cold, bool spins,
+                          bool starts_cold);
+bool readers_decide(struct readers_control *c, bool cold, unsigned dirs);
 
 /* links.c */
 int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes,

@@ -5,6 +5,7 @@
  * Opening a dead NFS or FUSE mount can hang for ever, so mount points are known by name before anything
  * is opened.
  */
+#include "scanner/fstype.h"
 #include "scanner/internal.h"
 #include "scanner/mountinfo.h"
 
@@ -100,19 +101,7 @@ const struct mount_trap *mounts_child(const struct mount_trap *t, const char *na
 /* With --cross-mounts: is this a file system that holds somebody's data? */
 bool mounts_may_cross(const struct mount_trap *t)
 {
-	static const char *const never[] = {
-		"autofs",     "binfmt_misc",      "bpf",
-		"cgroup",     "cgroup2",          "configfs",
-		"debugfs",    "devpts",           "devtmpfs",
-		"efivarfs",   "fuse.disktracker", "fusectl",
-		"hugetlbfs",  "mqueue",           "nsfs",
-		"proc",       "pstore",           "rpc_pipefs",
-		"securityfs", "selinuxfs",        "sysfs",
-		"tracefs",
-	};
+	const struct fstype *type = fstype_find(t->fstype);
 
-	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
-		if (strcmp(t->fstype, never[i]) == 0)
-			return false;
-	return true;
+	return !type || !(type->flags & FS_KERNEL);
 }

@@ -38,14 +38,14 @@ static void add_stats(const struct scan *s, struct scan_stats *ret)
 	}
 }
 
-static void report_progress(struct scan *s, uint64_t start)
+static void report_progress(struct scan *s)
 {
 	struct scan_progress p;
 
 	if (!s->options->progress)
 		return;
 	add_stats(s, &p.stats);
-	p.stats.wall_ns = clock_ns(CLOCK_MONOTONIC) - start;
+	p.stats.wall_ns = clock_ns(CLOCK_MONOTONIC) - s->start_ns;
 	(void)pthread_mutex_lock(&s->path_lock);
 	memcpy(p.path, s->path, sizeof(p.path));
 	(void)pthread_mutex_unlock(&s->path_lock);
@@ -54,8 +54,21 @@ static void report_progress(struct scan *s, uint64_t start)
 		state_fail(s, -ECANCELED);
 }
 
+void progress_look(struct scan *s)
+{
+	uint64_t now;
+
+	if (!s->options->progress)
+		return;
+	now = clock_ns(CLOCK_MONOTONIC);
+	if (now - s->report_ns < PROGRESS_MS * 1000000u)
+		return;
+	s->report_ns = now;
+	report_progress(s);
+}
+
 /* Until the workers are done, tell the caller how far they are. */
-void progress_wait(struct scan *s, uint64_t start)
+void progress_wait(struct scan *s)
 {
 	atomic_store(&s->want_path, true);
 	(void)pthread_mutex_lock(&s->idle_lock);
@@ -69,13 +82,13 @@ void progress_wait(struct scan *s, uint64_t start)
 		if (pthread_cond_timedwait(&s->done_cond, &s->idle_lock, &until) != ETIMEDOUT)
 			continue;
 		(void)pthread_mutex_unlock(&s->idle_lock);
-		report_progress(s, start);
+		report_progress(s);
 		(void)pthread_mutex_lock(&s->idle_lock);
 	}
 	(void)pthread_mutex_unlock(&s->idle_lock);
 }
 
-void progress_stats(struct scan *s, uint64_t start, struct scan_stats *ret)
+void progress_stats(struct scan *s, struct scan_stats *ret)
 {
 	struct rusage ru;
 
@@ -91,7 +104,7 @@ void progress_stats(struct scan *s, uint64_t start, struct scan_stats *ret)
 			ret->by_errno[e] += w->count.by_errno[e];
 	}
 	readers_report(s, ret);
-	ret->wall_ns = clock_ns(CLOCK_MONOTONIC) - start;
+	ret->wall_ns = clock_ns(CLOCK_MONOTONIC) - s->start_ns;
 	if (getrusage(RUSAGE_SELF, &ru) == 0)
 		ret->peak_rss_kb = (uint64_t)ru.ru_maxrss;
 }

@@ -9,6 +9,7 @@
  *
  * Sources: Documentation/ABI/{stable/sysfs-block,testing/sysfs-fs-btrfs} of Linux.
  */
+#include "scanner/fstype.h"
 #include "scanner/mountinfo.h"
 #include "scanner/sysfs.h"
 
@@ -16,6 +17,22 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+/* clang-format off */
+static const struct storage_traits kinds[] = {
+	[STORAGE_UNKNOWN]    = { "unknown",    0, 8,  false, false, "one per CPU until the disk is waited for" },
+	[STORAGE_ROTATIONAL] = { "rotational", 5, 1,  true,  false, "a disk that moves its head" },
+	[STORAGE_SOLID]      = { "solid",      2, 8,  false, false, "one per CPU until the disk is waited for" },
+	[STORAGE_VIRTUAL]    = { "virtual",    3, 8,  false, false, "one per CPU until the disk is waited for" },
+	[STORAGE_NETWORK]    = { "network",    4, 16, false, true,  "each request waits for a server" },
+	[STORAGE_MEMORY]     = { "memory",     1, 0,  false, false, "one per CPU until the disk is waited for" },
+};
+/* clang-format on */
+
+const struct storage_traits *storage_traits(enum storage_kind kind)
+{
+	return &kinds[kind];
+}
 
 enum {
 	NODES_MAX = 256,
@@ -75,17 +92,6 @@ static void add_node(struct search *s, size_t parent, const struct mount *mount,
 		(struct node){ .mount = mount, .path = TAKE(own), .parent = parent };
 }
 
-/* How much a kind minds the wrong number of readers. */
-static unsigned kind_rank(enum storage_kind kind)
-{
-	static const unsigned char rank[] = {
-		[STORAGE_UNKNOWN] = 0, [STORAGE_MEMORY] = 1,  [STORAGE_SOLID] = 2,
-		[STORAGE_VIRTUAL] = 3, [STORAGE_NETWORK] = 4, [STORAGE_ROTATIONAL] = 5,
-	};
-
-	return rank[kind];
-}
-
 static const char *device_name(const struct node *n)
 {
 	return strrchr(n->path, '/') + 1;
@@ -114,7 +120,7 @@ static void PRINTF_LIKE(4, 5)
 	if (loop)
 		kind = STORAGE_ROTATIONAL;
 	s->n_leaves++;
-	if (s->leaf != NOWHERE && kind_rank(kind) <= kind_rank(s->kind)) {
+	if (s->leaf != NOWHERE && storage_traits(kind)->rank <= storage_traits(s->kind)->rank) {
 		s->n_alike += kind == s->kind;
 		return;
 	}
@@ -135,46 +141,21 @@ static void PRINTF_LIKE(4, 5)
  * Visiting a mount
  */
 
-struct type_row {
-	const char *type;
-	enum storage_kind kind;
-};
-
-/* clang-format off */
-static const struct type_row types[] = {
-	{ "9p", STORAGE_NETWORK },         { "acfs", STORAGE_NETWORK },       { "afs", STORAGE_NETWORK },
-	{ "beegfs", STORAGE_NETWORK },     { "ceph", STORAGE_NETWORK },       { "cifs", STORAGE_NETWORK },
-	{ "coda", STORAGE_NETWORK },       { "glusterfs", STORAGE_NETWORK },  { "gpfs", STORAGE_NETWORK },
-	{ "lustre", STORAGE_NETWORK },     { "ncpfs", STORAGE_NETWORK },      { "nfs", STORAGE_NETWORK },
-	{ "nfs4", STORAGE_NETWORK },       { "orangefs", STORAGE_NETWORK },   { "prl_fs", STORAGE_NETWORK },
-	{ "pvfs2", STORAGE_NETWORK },      { "smb3", STORAGE_NETWORK },       { "smbfs", STORAGE_NETWORK },
-	{ "vboxsf", STORAGE_NETWORK },     { "virtiofs", STORAGE_NETWORK },   { "wekafs", STORAGE_NETWORK },
-
-	{ "cgroup", STORAGE_MEMORY },      { "cgroup2", STORAGE_MEMORY },     { "configfs", STORAGE_MEMORY },
-	{ "debugfs", STORAGE_MEMORY },     { "devtmpfs", STORAGE_MEMORY },    { "hugetlbfs", STORAGE_MEMORY },
-	{ "proc", STORAGE_MEMORY },        { "ramfs", STORAGE_MEMORY },       { "rootfs", STORAGE_MEMORY },
-	{ "sysfs", STORAGE_MEMORY },       { "tmpfs", STORAGE_MEMORY },       { "tracefs", STORAGE_MEMORY },
-
-	{ "jffs2", STORAGE_SOLID },        { "ubifs", STORAGE_SOLID },
-};
-/* clang-format on */
-
 static bool judge_type(struct search *s, size_t node, const struct mount *m)
 {
-	for (const struct type_row *t = types; t < types + ARRAY_SIZE(types); t++) {
-		if (strcmp(m->type, t->type) != 0)
-			continue;
-		if (t->kind == STORAGE_NETWORK)
-			add_leaf(s, node, t->kind, "a network file system, source %.60s",
-			         m->source);
-		else if (t->kind == STORAGE_MEMORY)
-			add_leaf(s, node, t->kind, "a file system in memory");
-		else
-			add_leaf(s, node, t->kind, "a file system for flash chips, source %.60s",
-			         m->source);
-		return true;
-	}
-	return false;
+	const struct fstype *t = fstype_find(m->type);
+
+	if (t && t->flags & FS_NETWORK)
+		add_leaf(s, node, STORAGE_NETWORK, "a network file system, source %.60s",
+		         m->source);
+	else if (t && t->flags & FS_MEMORY)
+		add_leaf(s, node, STORAGE_MEMORY, "a file system in memory");
+	else if (t && t->flags & FS_FLASH)
+		add_leaf(s, node, STORAGE_SOLID, "a file system for flash chips, source %.60s",
+		         m->source);
+	else
+		return false;
+	return true;
 }
 
 static bool add_device(struct search *s, size_t parent, char *path)
@@ -324,8 +305,9 @@ static void visit_btrfs(struct search *s, size_t node, const struct mount *m)
 
 static bool is_fuse(const char *type)
 {
-	return strcmp(type, "fuse") == 0 || strcmp(type, "fuseblk") == 0 ||
-	       strncmp(type, "fuse.", strlen("fuse.")) == 0;
+	const struct fstype *t = fstype_find(type);
+
+	return t && t->flags & FS_FUSE;
 }
 
 static void visit_mount(struct search *s, size_t node)
@@ -542,15 +524,4 @@ int storage_find(const struct storage_where *where, struct storage *ret)
 		r = write_evidence(&s, ret);
 	finish_search(&s);
 	return r;
-}
-
-const char *storage_kind_name(enum storage_kind kind)
-{
-	static const char *const names[] = {
-		[STORAGE_UNKNOWN] = "unknown", [STORAGE_ROTATIONAL] = "rotational",
-		[STORAGE_SOLID] = "solid",     [STORAGE_VIRTUAL] = "virtual",
-		[STORAGE_NETWORK] = "network", [STORAGE_MEMORY] = "memory",
-	};
-
-	return names[kind];
 }

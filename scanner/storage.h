@@ -39,7 +39,16 @@ struct storage_where {
 /** What the tree at that place lives on. 0 or -ENOMEM. */
 int storage_find(const struct storage_where *where, struct storage *ret);
 
-/** One word, as telemetry has it: "rotational". */
-const char *storage_kind_name(enum storage_kind kind);
+/* One row for each kind. */
+struct storage_traits {
+	const char *name; /* one word, as telemetry has it */
+	unsigned rank;    /* how much it minds the wrong number of readers */
+	unsigned cold; /* readers while it is waited for, at least; one per CPU if that is more */
+	bool spins;    /* ... but exactly that many, in inode order */
+	bool remote;   /* a wait shows as giving up the CPU, not as reading from a disk */
+	const char *first; /* why so many readers begin */
+};
+
+const struct storage_traits *storage_traits(enum storage_kind kind);
 
 #endif

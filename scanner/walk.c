@@ -6,13 +6,13 @@
  *       worker: take a sub-directory -> open it -> read its entries -> give the listing to the sink
  *               -> push it if it has sub-directories, else finish it
  */
+#include "scanner/fstype.h"
 #include "scanner/internal.h"
 
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <sys/vfs.h>
 
 static struct scan_dirinfo dir_info(const struct scan_dir *d)
 {
@@ -150,11 +150,16 @@ static void visit(struct worker *w, struct scan_dir *parent, size_t index)
 		read_directory(w, d, fd);
 }
 
+static uint64_t timeval_ns(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_usec * 1000u;
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	struct scan_dir *parent;
-	struct rusage ru;
+	struct rusage before, ru;
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 	size_t index;
 
@@ -163,42 +168,25 @@ static void *worker_main(void *arg)
 	 * without a sink shares with nobody; several hand each other directories, and a sink has its own
 	 * descriptors, with locks that belong to the table (fcntl(2)).
 	 */
-	if (w->scan->n_workers == 1 && !w->scan->sink)
+	if (w->scan->n_workers == 1 && !w->scan->sink && !w->scan->alone)
 		(void)unshare(CLONE_FILES);
+	(void)getrusage(RUSAGE_THREAD, &before); /* of the caller, if it reads by itself */
+	w->seen_inblock = before.ru_inblock;
+	w->seen_switches = before.ru_nvcsw;
 	if (w->id == 0)
 		read_directory(w, w->scan->root, w->scan->root_fd);
 	while (queue_take(w, &parent, &index)) {
 		visit(w, parent, index);
 		readers_look(w);
+		if (w->scan->alone)
+			progress_look(w->scan);
 	}
 	open_close(w, w->cursor_fd);
 	w->life_ns = clock_ns(CLOCK_MONOTONIC) - start;
-	if (getrusage(RUSAGE_THREAD, &ru) == 0) {
-		w->user_ns = (uint64_t)ru.ru_utime.tv_sec * 1000000000u +
-		             (uint64_t)ru.ru_utime.tv_usec * 1000u;
-		w->sys_ns = (uint64_t)ru.ru_stime.tv_sec * 1000000000u +
-		            (uint64_t)ru.ru_stime.tv_usec * 1000u;
-	}
+	(void)getrusage(RUSAGE_THREAD, &ru);
+	w->user_ns = timeval_ns(&ru.ru_utime) - timeval_ns(&before.ru_utime);
+	w->sys_ns = timeval_ns(&ru.ru_stime) - timeval_ns(&before.ru_stime);
 	return NULL;
-}
-
-/* File systems where looking at a directory may start a mount or wait for a server. */
-static bool is_remote(int fd)
-{
-	static const uint32_t magic[] = {
-		0x6969 /* NFS */,      0x517B /* SMB */,      0xFF534D42 /* CIFS */,
-		0xFE534D42 /* SMB2 */, 0x5346414F /* AFS */,  0x6B414653 /* kAFS */,
-		0x0187 /* autofs */,   0x00C36400 /* Ceph */, 0x01021997 /* 9p */,
-		0x65735546 /* FUSE */,
-	};
-	struct statfs fs;
-
-	if (fstatfs(fd, &fs) < 0)
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(magic); i++)
-		if ((uint32_t)fs.f_type == magic[i])
-			return true;
-	return false;
 }
 
 static int open_root(struct scan *s, struct worker *w)
@@ -222,7 +210,7 @@ static int open_root(struct scan *s, struct worker *w)
 	s->root_dev = d->dev = statx_dev(&st);
 	s->root_mnt = st.stx_mnt_id;
 	s->have_mnt_id = st.stx_mask & STATX_MNT_ID;
-	s->stat_first = is_remote(s->root_fd);
+	s->stat_first = fstype_of_fd_has(s->root_fd, FS_LOOK);
 	d->ino = st.stx_ino;
 	meta_from_statx(&st, s->root_dev, &d->meta);
 	d->trap = s->traps.child ? &s->traps : NULL;
@@ -269,6 +257,7 @@ static int scan_init(struct scan *s, const char *path, const struct scan_options
 	s->sink = sink;
 	s->root_fd = -1;
 	(void)pthread_mutex_init(&s->idle_lock, NULL);
+	(void)pthread_mutex_init(&s->readers.lock, NULL);
 	(void)pthread_mutex_init(&s->path_lock, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -303,24 +292,22 @@ static void scan_done(struct scan *s)
 	(void)pthread_cond_destroy(&s->idle_cond);
 	(void)pthread_cond_destroy(&s->done_cond);
 	(void)pthread_mutex_destroy(&s->idle_lock);
+	(void)pthread_mutex_destroy(&s->readers.lock);
 	(void)pthread_mutex_destroy(&s->path_lock);
 }
 
-static int run_workers(struct scan *s, uint64_t start)
+/* A user who may make no thread (RLIMIT_NPROC) can still read. */
+static int run_workers(struct scan *s)
 {
-	unsigned begun; /* a worker may start more from here on */
-
-	(void)pthread_mutex_lock(&s->idle_lock);
-	readers_start(s);
-	begun = s->n_started;
-	(void)pthread_mutex_unlock(&s->idle_lock);
-	if (begun == 0) {
-		dir_free(s->root);
-		return -EAGAIN;
+	s->alone = !readers_start(s);
+	if (s->alone) {
+		s->n_started = 1; /* nobody else starts any */
+		(void)worker_main(&s->workers[0]);
+	} else {
+		progress_wait(s);
+		for (unsigned i = 0; i < s->n_started; i++)
+			(void)pthread_join(s->workers[i].thread, NULL);
 	}
-	progress_wait(s, start);
-	for (unsigned i = 0; i < s->n_started; i++)
-		(void)pthread_join(s->workers[i].thread, NULL);
 	return atomic_load(&s->failed);
 }
 
@@ -337,8 +324,7 @@ int scan_root_path(const char *path, char **ret)
 int scan_run(const char *path, const struct scan_options *options, const struct scan_sink *sink,
              struct scan_report *ret)
 {
-	uint64_t start = clock_ns(CLOCK_MONOTONIC);
-	struct scan s = { .start_ns = start, .worker_main = worker_main };
+	struct scan s = { .start_ns = clock_ns(CLOCK_MONOTONIC), .worker_main = worker_main };
 	struct scan_report report = { .start = (int64_t)time(NULL) };
 	int r = scan_init(&s, path, options, sink);
 
@@ -358,13 +344,13 @@ int scan_run(const char *path, const struct scan_options *options, const struct 
 		dir_free(s.root);
 		goto done;
 	}
-	r = run_workers(&s, start);
+	r = run_workers(&s);
 	if (r < 0)
 		goto done;
 	report.root = TAKE(s.root_path);
 	report.totals = s.totals;
 	report.token = s.token;
-	progress_stats(&s, start, &report.stats);
+	progress_stats(&s, &report.stats);
 	*ret = report;
 done:
 	scan_done(&s);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -22,7 +23,8 @@ enum call {
 	NONE,
 	STATX,
 	OPENAT,
-	GETDENTS
+	GETDENTS,
+	THREAD
 };
 
 /* What goes wrong. Set while no scan runs. */
@@ -112,6 +114,19 @@ ssize_t __wrap_getdents64(int fd, void *buf, size_t size)
 		n *= 2;
 	}
 	return n;
+}
+
+int __real_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*main)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*main)(void *),
+                          void *arg);
+
+int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*main)(void *),
+                          void *arg)
+{
+	if (fault.call == THREAD && strikes())
+		return EAGAIN;
+	return __real_pthread_create(ret, attr, main, arg);
 }
 
 static int set_up(void **state)
@@ -545,6 +560,101 @@ static void sums_stop_at_the_largest_number(void **state)
 	outcome_done(&o);
 }
 
+/* RLIMIT_NPROC may be reached at any of them: fewer do, and without one the caller reads by itself. */
+static void without_threads_the_caller_reads(void **state)
+{
+	const struct tree *t = *state;
+	struct outcome whole, o;
+
+	tree_random(t, 5, 600);
+	scan_with(t, (struct fault){ 0 }, 4, &whole);
+	for (int from = 0; from < 5; from++) {
+		for (int times = 0; times < 2; times++) {
+			scan_with(t,
+			          (struct fault){ .call = THREAD,
+			                          .from = from,
+			                          .times = times,
+			                          .error = EAGAIN },
+			          4, &o);
+			assert_int_equal(o.result, 0);
+			assert_null(o.r.broken);
+			assert_null(record_compare(&whole.r, &o.r));
+			assert_int_equal(o.report.stats.readers, from == 0 ? 1 : MIN(from, 4));
+			assert_int_equal(strstr(o.report.stats.readers_log, "no more threads") !=
+			                         NULL,
+			                 from < 4);
+			outcome_done(&o);
+		}
+	}
+	outcome_done(&whole);
+}
+
+static bool count_and_stop(void *ctx, const struct scan_progress *p)
+{
+	unsigned *left = ctx;
+
+	(void)p;
+	return --*left == 0;
+}
+
+static void nap(void)
+{
+	(void)usleep(250 * 1000); /* longer than between two reports */
+}
+
+/* Each directory takes long, so progress is due. */
+static void without_threads_progress_is_reported_and_stops(void **state)
+{
+	unsigned left = 1;
+	const struct scan_options o = { .progress = count_and_stop, .progress_ctx = &left };
+	const struct tree *t = *state;
+	struct record r;
+	struct scan_report report;
+
+	fault = (struct fault){ .call = THREAD, .meanwhile = nap, .error = EAGAIN };
+	assert_int_equal(scans_run(t->path, &o, &r, &report), -ECANCELED);
+	assert_int_equal(left, 0);
+	record_done(&r);
+}
+
+#define NOBODY 65534
+
+static void a_user_who_may_make_no_thread_can_scan(void **state)
+{
+	const struct tree *t = *state;
+	struct outcome o;
+	char above[160];
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	(void)snprintf(above, sizeof(above), "%s/..", t->path);
+	assert_int_equal(chmod(t->path, 0755) | chmod(above, 0711), 0);
+	pid = fork();
+	if (pid == 0) {
+		const struct rlimit none = { 0, 0 };
+		pthread_t thread;
+
+		if (setrlimit(RLIMIT_NPROC, &none) < 0 || setgid(NOBODY) < 0 || setuid(NOBODY) < 0)
+			_exit(2);
+		if (pthread_create(&thread, NULL, (void *(*)(void *))(void (*)(void))nap, NULL) ==
+		    0)
+			_exit(3);
+		scan_with(t, (struct fault){ 0 }, 4, &o);
+		if (o.result == -EACCES) /* the directory for temporary files is somebody's own */
+			_exit(77);
+		_exit(o.result == 0 && o.report.totals.files == 4 &&
+		                      strstr(o.report.stats.readers_log, "no more threads")
+		              ? 0
+		              : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -566,6 +676,9 @@ int main(void)
 		TEST(a_directory_swapped_for_a_link_is_not_followed),
 		TEST(a_parent_that_cannot_be_reached_again_is_an_error),
 		TEST(no_fault_makes_a_smaller_total_without_a_trace),
+		TEST(without_threads_the_caller_reads),
+		TEST(without_threads_progress_is_reported_and_stops),
+		TEST(a_user_who_may_make_no_thread_can_scan),
 		TEST(sums_stop_at_the_largest_number),
 	};
 

@@ -328,6 +328,106 @@ static void every_problem_has_a_name(void **state)
 	assert_string_equal(scan_problem_name(255), "unknown");
 }
 
+/* What a stream of samples makes of the number of readers; *first is set to the directory of the first decision. */
+struct stream {
+	struct readers_control c;
+	uint64_t dirs, first;
+};
+
+static void feed(struct stream *s, bool cold, uint64_t dirs, unsigned every)
+{
+	for (uint64_t at = 0; at < dirs; at += every) {
+		s->dirs += every;
+		if (readers_decide(&s->c, cold, every) && !s->first)
+			s->first = s->dirs;
+	}
+}
+
+/* 25 s of a tree that is partly cached: once 68 decisions and more. */
+static void what_is_partly_cached_does_not_flip(void **state)
+{
+	uint64_t random = 7;
+
+	(void)state;
+	for (unsigned share = 8; share <= 512; share *= 2) { /* one sample of so many waits */
+		struct stream s = { 0 };
+
+		readers_control_init(&s.c, 2, 8, false, false);
+		for (unsigned i = 0; i < 1000000 / 16; i++)
+			feed(&s, tree_draw(&random) % share == 0, 16, 16);
+		assert_in_range(s.c.decisions, 1, 32);
+	}
+	for (unsigned run = 16; run <= 65536; run *= 2) { /* in blocks */
+		struct stream s = { 0 };
+
+		readers_control_init(&s.c, 2, 8, false, false);
+		while (s.dirs < 1000000) {
+			feed(&s, false, run, 16);
+			feed(&s, true, 64, 16);
+		}
+		assert_in_range(s.c.decisions, 1, 32);
+	}
+}
+
+static void cold_after_cached_is_noticed_and_cached_after_cold(void **state)
+{
+	struct stream s = { 0 };
+
+	(void)state;
+	readers_control_init(&s.c, 2, 8, false, false);
+	feed(&s, false, 200000, 16);
+	assert_int_equal(s.c.decisions, 0);
+	feed(&s, true, 16, 16); /* the first wait of all */
+	assert_int_equal(s.c.limit, 8);
+	for (unsigned turn = 0; turn < 4; turn++) {
+		feed(&s, true, 200000, 16);
+		assert_int_equal(s.c.limit, 8);
+		feed(&s, false, 512 + 16 * 2, 16); /* nothing made it wait longer */
+		assert_int_equal(s.c.limit, 2);
+		feed(&s, false, 200000, 16);
+		feed(&s, true, 2 * 16, 16);
+		assert_int_equal(s.c.limit, 8);
+	}
+	for (unsigned i = 0; i < 2000; i++) /* made to doubt as much as it can */
+		feed(&s, i % 2, s.c.hold + 64, 16);
+	feed(&s, false, 512 * 64 + 32, 16);
+	assert_int_equal(s.c.limit, 2);
+	feed(&s, true, 512 * 64 / 4, 16);
+	assert_int_equal(s.c.limit, 8);
+}
+
+static void on_a_disk_that_moves_its_head_the_first_wait_decides(void **state)
+{
+	struct stream s = { 0 };
+
+	(void)state;
+	readers_control_init(&s.c, 4, 1, true, true);
+	feed(&s, true, 5000, 1);
+	assert_int_equal(s.c.decisions, 0);
+	feed(&s, false, 176, 1);
+	assert_int_equal(s.c.limit, 1);
+	feed(&s, false, 1, 1);
+	assert_int_equal(s.c.limit, 4);
+	feed(&s, true, 1, 1);
+	assert_int_equal(s.c.limit, 1);
+	for (unsigned i = 0; i < 1000; i++) { /* next to each other */
+		feed(&s, false, 200, 1);
+		feed(&s, true, 1, 1);
+	}
+	assert_in_range(s.c.decisions, 2, 4);
+}
+
+static void where_both_need_as_many_nothing_is_decided(void **state)
+{
+	struct stream s = { 0 };
+
+	(void)state;
+	readers_control_init(&s.c, 2, 2, false, false);
+	for (unsigned i = 0; i < 1000; i++)
+		feed(&s, i % 3 == 0, 600, 16);
+	assert_int_equal(s.c.decisions, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +442,10 @@ int main(void)
 		cmocka_unit_test(varints_survive_the_way_there_and_back),
 		cmocka_unit_test(sums_stop_at_what_a_signed_number_holds),
 		cmocka_unit_test(every_problem_has_a_name),
+		cmocka_unit_test(what_is_partly_cached_does_not_flip),
+		cmocka_unit_test(cold_after_cached_is_noticed_and_cached_after_cold),
+		cmocka_unit_test(on_a_disk_that_moves_its_head_the_first_wait_decides),
+		cmocka_unit_test(where_both_need_as_many_nothing_is_decided),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

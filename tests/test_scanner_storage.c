@@ -434,7 +434,7 @@ static void storage_of_a_machine(void **state)
 	find(&t, where, &found);
 	tree_remove(&t);
 	assert_string_equal(found.evidence, m->evidence);
-	assert_string_equal(storage_kind_name(found.kind), storage_kind_name(m->kind));
+	assert_string_equal(storage_traits(found.kind)->name, storage_traits(m->kind)->name);
 }
 
 /*

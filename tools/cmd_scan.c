@@ -155,7 +155,12 @@ static void put_summary(struct text *out, const struct snap_info *i)
 	            (double)d->stats.peak_rss_kb / 1024);
 	text_printf(out, "  storage %s: ", d->stats.storage);
 	text_escaped_spaces(out, d->stats.storage_evidence, strlen(d->stats.storage_evidence));
-	text_printf(out, "\n  %s\n", d->stats.readers_log);
+	text_puts(out, "\n");
+	if (d->stats.readers_changes > 1)
+		text_printf(out,
+		            "  the number of readers was decided %" PRIu64
+		            " times; readers_log of --json says why\n",
+		            d->stats.readers_changes);
 	if (i->id)
 		text_printf(out,
 		            "  snapshot %" PRId64 ": %" PRIu64
