@@ -14,6 +14,7 @@ struct builder *builder_of(struct snap_writer *w, unsigned worker)
 	if (!b)
 		return NULL;
 	b->id = atomic_fetch_add(&w->next_pack, 1);
+	b->times = TIMES_NONE;
 	atomic_store(&w->builder[worker], b);
 	return b;
 }
@@ -60,67 +61,6 @@ int builder_flush(struct snap_writer *w, struct builder *b)
 	return r;
 }
 
-/* Nothing is taken from a row that is damaged, so that what is stored now is whole. */
-static int add_row(struct snap_writer *w, struct known *k, sqlite3_stmt *st)
-{
-	static const uint8_t empty[FP_STORED];
-	struct pack_row row;
-	int r = pack_row_read(st, true, &row);
-
-	if (r == 0 && !(pack_heads_are_whole(w->s, &row) && pack_lists_are_whole(w->s, &row)))
-		r = -EUCLEAN;
-	if (r < 0)
-		return r == -EUCLEAN ? 0 : r;
-	for (size_t i = 0; r == 0 && i < row.fps_len / FP_STORED; i++) {
-		const uint8_t *p = row.fps + i * FP_STORED;
-		struct node_key key = node_key_at(p);
-
-		if (memcmp(p, empty, sizeof(empty)) != 0) /* else a slot that prune emptied */
-			r = known_add(k, &key, row.id << REF_SLOT_BITS | i);
-	}
-	return r;
-}
-
-static int load_stored(struct snap_writer *w, struct known *k)
-{
-	sqlite3_stmt *st;
-	int rc, r = 0;
-
-	(void)pthread_mutex_lock(&w->s->lock);
-	rc = sqlite3_prepare_v2(w->s->db, "SELECT " PACK_COLUMNS " FROM pack", -1, &st, NULL);
-	while (r == 0 && snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW)
-		r = add_row(w, k, st);
-	(void)sqlite3_finalize(st);
-	r = store_in_write(w->s, r ? r : snap_errno(rc));
-	(void)pthread_mutex_unlock(&w->s->lock);
-	return r;
-}
-
-int builder_stored(struct snap_writer *w, struct known **ret)
-{
-	struct known *k = atomic_load(&w->stored);
-	int r = 0;
-
-	if (k) {
-		*ret = k;
-		return 0;
-	}
-	(void)pthread_mutex_lock(&w->stored_lock);
-	k = atomic_load(&w->stored);
-	if (!k) {
-		k = known_new();
-		r = k ? load_stored(w, k) : -ENOMEM;
-		if (r < 0) {
-			known_free(k);
-			k = NULL;
-		}
-		atomic_store(&w->stored, k);
-	}
-	(void)pthread_mutex_unlock(&w->stored_lock);
-	*ret = k;
-	return r;
-}
-
 int builder_append(struct snap_writer *w, struct builder *b, const struct snap_node *n,
                    const struct node_key *key, const uint8_t *listing, size_t len)
 {
@@ -128,6 +68,7 @@ int builder_append(struct snap_writer *w, struct builder *b, const struct snap_n
 
 	if (r < 0)
 		return r;
+	times_add(&b->times, n->totals.newest, w->horizon);
 	atomic_fetch_add_explicit(&w->nodes_written, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&w->listings_written, 1, memory_order_relaxed);
 	return 0;

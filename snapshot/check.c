@@ -6,6 +6,7 @@
  *     children's fingerprints), totals (from its listing and its children's totals) and hash of names
  *     each snapshot: the root's fingerprint and totals, and that everything below it was found good
  */
+#include "snapshot/lookup.h"
 #include "snapshot/mark.h"
 
 struct checker {
@@ -366,6 +367,22 @@ static int check_packs(struct checker *c, void (*progress)(void *, uint64_t), vo
 	return r ? r : snap_errno(rc);
 }
 
+/* It follows from the packs: where one is damaged it cannot be told whether this is right. */
+static int check_lookup(struct checker *c)
+{
+	int r;
+
+	if (c->ret->bad_packs)
+		return 0;
+	(void)pthread_mutex_lock(&c->s->lock);
+	r = store_begin_read(c->s);
+	if (r == 0)
+		r = lookup_check(c->s);
+	(void)pthread_mutex_unlock(&c->s->lock);
+	c->ret->bad_lookup = is_damage(r);
+	return is_damage(r) ? 0 : r;
+}
+
 static int check_structure(struct snap *s)
 {
 	sqlite3_stmt *st;
@@ -400,6 +417,8 @@ int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void
 		r = check_snapshot(&c, l.info[i]);
 	if (r == 0)
 		r = check_orphans(&c);
+	if (r == 0)
+		r = check_lookup(&c);
 	if (structure < 0)
 		ret->bad_packs = MAX(ret->bad_packs, 1);
 	marks_done(&c.bad);

@@ -195,6 +195,7 @@ struct snap {
 	bool writing; /* ... and a snap_writer owns it */
 	int lost;     /* why SQLite rolled that back, 0 if it did not */
 	struct pack_cache *cache;
+	uint64_t rows_read; /* packs and lookups: what a question costs */
 };
 
 int snap_errno(int sqlite_rc);

@@ -208,10 +208,13 @@ static int store_secret(sqlite3 *db)
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		return -EIO;
 	rc = sqlite3_prepare_v2(
-		db, "INSERT INTO meta VALUES ('next_pack', 1), ('newest', ?), ('secret', ?)", -1,
-		&st, NULL);
+		db,
+		"INSERT INTO meta VALUES ('next_pack', 1), ('newest', ?1), ('future_last', ?1),"
+		" ('future_first', ?3), ('secret', ?2)",
+		-1, &st, NULL);
 	if (rc == SQLITE_OK) {
 		(void)sqlite3_bind_int64(st, 1, INT64_MIN);
+		(void)sqlite3_bind_int64(st, 3, INT64_MAX);
 		(void)sqlite3_bind_blob(st, 2, secret, sizeof(secret), SQLITE_STATIC);
 		rc = sqlite3_step(st);
 	}
@@ -225,7 +228,8 @@ static int create_tables(sqlite3 *db)
 		"PRAGMA application_id=%d; PRAGMA user_version=%d;"
 		"CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 		"CREATE TABLE root(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);"
-		"CREATE TABLE " PACK_TABLE ";",
+		"CREATE TABLE " PACK_TABLE ";"
+		"CREATE TABLE lookup(id INTEGER PRIMARY KEY, sum INT, data BLOB);",
 		SNAP_APPLICATION_ID, SNAP_FORMAT);
 	int r = sql ? store_exec(db, sql) : -ENOMEM;
 

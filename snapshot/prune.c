@@ -8,6 +8,7 @@
  * Refs stay what they are: a slot that is emptied keeps its number, and pack ids are never used again.
  * A process that still shows a removed snapshot gets -ESTALE for what is no longer there.
  */
+#include "snapshot/lookup.h"
 #include "snapshot/mark.h"
 
 enum {
@@ -261,6 +262,8 @@ static int run_locked(struct snap *s, const struct marks *live, struct snap_prun
 
 	if (r == 0)
 		r = sweep_all(s, live, &p->nodes);
+	if (r == 0)
+		r = lookup_rebuild(s);
 	if (r == 0)
 		r = store_exec(s->db,
 		               "DELETE FROM root WHERE id NOT IN (SELECT root FROM snapshot)");

@@ -279,6 +279,7 @@ void snap_pruned_done(struct snap_pruned *p);
 struct snap_damage {
 	uint64_t packs, nodes; /* looked at */
 	uint64_t bad_packs, bad_nodes;
+	bool bad_lookup; /* what finds stored directories again; nothing is lost */
 	int64_t *ids; /* damaged snapshots */
 	size_t n;
 };

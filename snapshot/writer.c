@@ -268,31 +268,21 @@ static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *d
 
 /* -- node() ---------------------------------------------------------------------------------- */
 
-/* With the part of w->fresh locked that holds the key. */
-static uint64_t find_known(struct snap_writer *w, struct known *stored, const struct node_key *key,
-                           uint32_t *check)
-{
-	uint64_t ref = known_find(w->fresh, &key->fp, check);
-
-	return ref || !stored ? ref : known_find(stored, &key->fp, check);
-}
-
 /* Store the node unless there is one with its fingerprint; n->ref becomes its ref. */
 static int store_node(struct snap_writer *w, struct builder *b, struct snap_node *n,
                       const struct node_key *key, const uint8_t *listing, size_t len)
 {
-	struct known *stored = NULL;
 	uint32_t check = 0;
-	int r = 0;
+	int r = stored_find(w, key, n->totals.newest, &n->ref, &check);
 
-	if (n->totals.newest <= w->newest_stored)
-		r = builder_stored(w, &stored);
+	if (r == 0 && n->ref)
+		return check == key->check ? 0 : -EUCLEAN;
 	if (r == 0 && packer_is_full(&b->pack))
 		r = builder_flush(w, b);
 	if (r < 0)
 		return r;
 	known_lock(w->fresh, &key->fp);
-	n->ref = find_known(w, stored, key, &check);
+	n->ref = known_find(w->fresh, &key->fp, &check);
 	if (n->ref) {
 		r = check == key->check ? 0 : -EUCLEAN;
 	} else {
@@ -389,63 +379,11 @@ static void sink_drop(void *ctx, void *state)
 
 /* -- begin, commit, abort -------------------------------------------------------------------- */
 
-/* Pack ids are never used again, since a process that shows a pruned snapshot may still know them. */
-static int load_bounds(struct snap_writer *w)
-{
-	uint64_t next = 0;
-	sqlite3_stmt *st;
-	/* An index that says nothing of it is asked for each node. */
-	int rc = sqlite3_prepare_v2(w->s->db,
-	                            "SELECT value, ifnull((SELECT value FROM meta WHERE"
-	                            " key='newest' AND typeof(value)='integer'), ?)"
-	                            " FROM meta WHERE key='next_pack'",
-	                            -1, &st, NULL);
-
-	if (rc == SQLITE_OK) {
-		(void)sqlite3_bind_int64(st, 1, INT64_MAX);
-		rc = sqlite3_step(st);
-	}
-	if (rc == SQLITE_ROW) {
-		next = (uint64_t)sqlite3_column_int64(st, 0);
-		w->newest_stored = sqlite3_column_int64(st, 1);
-	}
-	(void)sqlite3_finalize(st);
-	atomic_init(&w->next_pack, next);
-	return rc == SQLITE_ROW && next                ? 0
-	       : rc == SQLITE_ROW || rc == SQLITE_DONE ? -EUCLEAN
-	                                               : snap_errno(rc);
-}
-
-static int store_bound(struct snap *s, const char *key, int64_t value)
-{
-	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "UPDATE meta SET value=? WHERE key=?", -1, &st, NULL);
-
-	if (rc == SQLITE_OK) {
-		(void)sqlite3_bind_int64(st, 1, value);
-		(void)sqlite3_bind_text(st, 2, key, -1, SQLITE_STATIC);
-		rc = sqlite3_step(st);
-	}
-	(void)sqlite3_finalize(st);
-	return snap_errno(rc);
-}
-
-static int store_bounds(struct snap_writer *w, const struct snap_info *i)
-{
-	int r = 0;
-
-	if (atomic_load(&w->nodes_written) > 0)
-		r = store_bound(w->s, "next_pack", (int64_t)atomic_load(&w->next_pack));
-	if (r == 0 && i->totals.newest > w->newest_stored)
-		r = store_bound(w->s, "newest", i->totals.newest);
-	return r;
-}
-
 static int begin_locked(struct snap_writer *w)
 {
 	struct snap *s = w->s;
 	int64_t time = 0;
-	int r = load_bounds(w);
+	int r = stored_begin(w);
 
 	if (r == 0)
 		r = catalog_root(s, w->root, true, &w->root_id);
@@ -481,7 +419,6 @@ int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode,
 	w->sink = (struct scan_sink){
 		.ctx = w, .listing = sink_listing, .node = sink_node, .drop = sink_drop
 	};
-	(void)pthread_mutex_init(&w->stored_lock, NULL);
 	w->root = strdup(root);
 	w->fresh = known_new();
 	(void)pthread_mutex_lock(&s->lock);
@@ -524,13 +461,12 @@ void snap_write_abort(struct snap_writer *w)
 		return;
 	(void)pthread_mutex_lock(&w->s->lock);
 	(void)sqlite3_finalize(w->insert);
+	stored_done(&w->stored);
 	(void)pthread_mutex_unlock(&w->s->lock);
 	store_end_write(w->s);
 	for (size_t i = 0; i < SCAN_THREADS_MAX; i++)
 		builder_free(w, atomic_load(&w->builder[i]));
 	known_free(w->fresh);
-	known_free(atomic_load(&w->stored));
-	(void)pthread_mutex_destroy(&w->stored_lock);
 	free(w->root);
 	free(w->options);
 	free(w);
@@ -570,7 +506,7 @@ static int commit_locked(struct snap_writer *w, struct snap_info *i)
 	int r = store_bytes(s, &i->details->index_bytes);
 
 	if (r == 0)
-		r = store_bounds(w, i);
+		r = stored_commit(w);
 	if (r == 0)
 		r = catalog_add(s, w->root_id, i);
 	if (r == 0)

@@ -18,7 +18,7 @@ static void show_progress(void *ctx, uint64_t packs)
 
 static int report(const struct snap *s, const struct snap_damage *d)
 {
-	bool sound = d->n == 0 && d->bad_packs == 0;
+	bool sound = d->n == 0 && d->bad_packs == 0 && !d->bad_lookup;
 	struct text out = { 0 };
 
 	if (isatty(STDERR_FILENO))
@@ -32,6 +32,11 @@ static int report(const struct snap *s, const struct snap_damage *d)
 	(void)tool_index_failed(s, -EUCLEAN);
 	text_printf(&out, "%" PRIu64 " packs and %" PRIu64 " directories are damaged\n",
 	            d->bad_packs, d->bad_nodes);
+	if (d->bad_lookup)
+		text_puts(
+			&out,
+			"The table that finds stored directories again is damaged; no snapshot is the worse for\n"
+			"it, and a scan that meets the damage makes the table anew.\n");
 	for (size_t i = 0; i < d->n; i++)
 		text_printf(&out, "damaged snapshot %" PRId64 "\n", d->ids[i]);
 	text_puts(
