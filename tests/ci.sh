@@ -26,7 +26,7 @@ configure()
 	local dir=$1
 	shift
 	# The default build is a release; here assertions are on.
-	set -- --buildtype=debugoptimized -Db_ndebug=false -Dtests=true "$@"
+	set -- --buildtype=debugoptimized -Db_ndebug=false -Dtests=enabled "$@"
 	if [ -e "$dir/build.ninja" ] && meson setup --reconfigure "$dir" "$@"; then
 		return
 	fi
@@ -65,7 +65,7 @@ with_asan()
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:strict_string_checks=1
 	export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
 	[ $# -gt 0 ] || set -- unit mount bench
-	CC=gcc configure build-asan -Db_sanitize=address,undefined -Dman=false
+	CC=gcc configure build-asan -Db_sanitize=address,undefined -Dman=disabled
 	ninja -C build-asan
 	run_tests build-asan 4 "$@"
 }
@@ -76,7 +76,7 @@ with_tsan()
 	[ $# -gt 0 ] || set -- threads
 	# gcc 12's ThreadSanitizer cannot place its shadow where a kernel randomizes addresses widely.
 	setarch -R true 2>/dev/null && run_with=(setarch -R)
-	CC=gcc configure build-tsan -Db_sanitize=thread -Dman=false -Dbench=false
+	CC=gcc configure build-tsan -Db_sanitize=thread -Dman=disabled -Dbench=disabled
 	ninja -C build-tsan
 	run_tests build-tsan 6 "$@"
 }
@@ -86,7 +86,7 @@ with_valgrind()
 	packages_need cmd:valgrind=valgrind
 	[ $# -gt 0 ] || set -- unit
 	extra=(--wrap 'valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite')
-	CC=gcc configure build-valgrind -Dman=false
+	CC=gcc configure build-valgrind -Dman=disabled
 	ninja -C build-valgrind
 	run_tests build-valgrind 20 "$@"
 }

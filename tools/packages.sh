@@ -78,7 +78,7 @@ packages_need()
 		fi
 		root=(sudo)
 	fi
-	echo "Installing, which may take minutes: $missing"
+	echo "Installing with apt-get, which may take a minute or two: $missing"
 	root+=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
 	# Without a network the lists at hand may still do.
 	"${root[@]}" update || true

@@ -30,7 +30,7 @@ q()
 build()
 {
 	[ -e "$top/build/build.ninja" ] ||
-		meson setup --buildtype=release -Dtests=false -Dman=false -Dbench=false "$top/build" "$top" >"$log" ||
+		meson setup --buildtype=release -Dtests=disabled -Dbench=disabled "$top/build" "$top" >"$log" ||
 		{
 			cat "$log" >&2
 			die 3 "could not set up $top/build"
@@ -138,7 +138,8 @@ main()
 	trap 'rm -f -- "$log"' EXIT
 	disktracker=$top/build/tools/disktracker
 
-	packages_need "${PACKAGES_BUILD[@]}" || exit 3
+	# Only the manual needs scdoc, which is asked for in the same breath.
+	packages_need "${PACKAGES_BUILD[@]}" cmd:scdoc=scdoc || packages_need "${PACKAGES_BUILD[@]}" || exit 3
 	headline "Building in $top/build"
 	build
 	headline "Scanning $(q "$path")"

@@ -230,7 +230,7 @@ umount_of_what_is_no_mount()
 umount_of_a_busy_mount()
 {
 	"$DT" mount --index "$index" "$mnt" || return
-	(cd "$view" && refused 3 'using it' "$DT" umount "$mnt") || return
+	(cd "$view" && refused 3 'in use' "$DT" umount "$mnt") || return
 	status_is 0 "$DT" umount "$mnt" && wait_for no_daemon
 }
 
@@ -322,12 +322,12 @@ xattrs()
 
 options_refused()
 {
-	mount_refused 2 'refused.*names that they may not list' --index "$index" -o allow_other "$mnt" &&
-		mount_refused 2 'refused' --index "$index" -o ro,allow_root "$mnt" &&
-		mount_refused 2 'unknown mount option' --index "$index" -o nonsense "$mnt" &&
-		mount_refused 2 'usage:' --index "$index" --nonsense "$mnt" &&
-		mount_refused 2 'usage:' --index "$index" &&
-		mount_refused 2 'usage:' --index "$index" "$mnt" "$work" &&
+	mount_refused 2 'cannot accept.*names that they may not list' --index "$index" -o allow_other "$mnt" &&
+		mount_refused 2 'cannot accept' --index "$index" -o ro,allow_root "$mnt" &&
+		mount_refused 2 'unknown option .nonsense' --index "$index" -o nonsense "$mnt" &&
+		mount_refused 2 'unknown option .--nonsense' --index "$index" --nonsense "$mnt" &&
+		mount_refused 2 'MOUNTPOINT is missing' --index "$index" &&
+		mount_refused 2 'unexpected argument' --index "$index" "$mnt" "$work" &&
 		mount_refused 2 'cache takes a size' --index "$index" -o cache=much "$mnt" && ! is_mounted "$mnt"
 }
 
@@ -339,10 +339,7 @@ fstab_options()
 
 mount_helper()
 {
-	local helper=$here/../../packaging/mount.disktracker
-	PATH=$(dirname "$DT"):$PATH
-	# The script sets a PATH of its own, so a copy looks where the program was built.
-	sed "s|^PATH=.*|PATH=$(dirname "$DT"):\$PATH|" "$helper" >"$work/helper" && chmod +x "$work/helper"
+	sed "s|@bindir@|$(dirname "$DT")|g" "$here/../../packaging/mount.disktracker" >"$work/helper" && chmod +x "$work/helper"
 	"$work/helper" "$index" "$mnt" -o rw,nofail,root="$src" && equal "$(cat "$mnt/.usage/bytes")" "$(du -s -B1 "$src" | cut -f 1)" &&
 		"$DT" umount "$mnt" && wait_for no_daemon
 }
