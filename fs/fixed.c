@@ -46,58 +46,14 @@ uint64_t ino_at(uint64_t dir_ino, const char *name, int64_t id)
 	return ino_child(ino_virtual(dir_ino, V_AT), full, (size_t)n);
 }
 
-/* Above the roots: all of them as they were when that snapshot was taken. */
-static int join_then(struct fs *fs, struct gen *g, int64_t id, const char *path, uint64_t *ret)
-{
-	AUTO(base_free) uint64_t *refs = calloc(g->list.n + 1, sizeof(*refs));
-	const char *below = fs->view.root ? path_below(fs->view.root, path) : path + 1;
-	size_t at;
-	int r;
-
-	if (!refs)
-		return -ENOMEM;
-	for (size_t i = 0; i < g->list.n; i++)
-		if (snap_select_before(&g->all, g->list.info[i]->root, INT64_MAX, id + 1, &at) == 0)
-			refs[i] = g->all.info[at]->ref;
-	(void)pthread_mutex_lock(&g->lock);
-	r = join_refs(&fs->view, g, refs, ret);
-	(void)pthread_mutex_unlock(&g->lock);
-	return r < 0 ? r : snap_path_ref(fs->s, *ret, below ? below : "", ret);
-}
-
-static int64_t newest_time(const struct gen *g)
-{
-	int64_t t = INT64_MIN;
-
-	for (size_t i = 0; i < g->list.n; i++)
-		t = MAX(t, g->list.info[i]->time);
-	return t;
-}
-
-static int select_then(const struct gen *g, const struct snap_info *shown, const char *name,
-                       size_t *ret)
-{
-	const char *root = shown ? shown->root : NULL;
-	int64_t now = shown ? shown->time : newest_time(g);
-
-	if (shown && strcmp(name, "prev") == 0)
-		return snap_select_before(&g->all, root, INT64_MAX, shown->id, ret);
-	return snap_select(&g->all, root, name, now, ret);
-}
-
 static int ref_then(struct fs *fs, struct gen *g, uint32_t row, const struct snap_info *shown,
                     const struct snap_info *then, uint64_t *ret)
 {
 	struct text path = { 0 };
-	const char *below;
 	int r = req_path(fs, g, row, &path);
 
-	if (r == 0 && shown) {
-		below = path_below(then->root, path.p);
-		r = below ? snap_path_ref(fs->s, then->ref, below, ret) : -ENOENT;
-	} else if (r == 0) {
-		r = join_then(fs, g, then->id, path.p, ret);
-	}
+	if (r == 0)
+		r = view_ref_then(&fs->view, g, path.p, shown, then, ret);
 	text_done(&path);
 	return r;
 }
@@ -116,12 +72,11 @@ int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name,
 	struct row dir, known;
 	uint64_t ino, ref = 0;
 	uint32_t row;
-	size_t i;
 	int r;
 
-	if (!rows_get(&fs->rows, parent, &dir) || select_then(g, shown, name, &i) < 0)
+	then = view_select_then(g, shown, name);
+	if (!then || !rows_get(&fs->rows, parent, &dir))
 		return -ENOENT;
-	then = g->all.info[i];
 	ino = ino_at(dir.ino, name, then->id);
 	(void)pthread_rwlock_rdlock(&fs->rows.lock);
 	row = rows_find(&fs->rows, ino);

@@ -3,7 +3,7 @@
  * place - from a row to the node and the path that it stands for in a generation, and to the snapshot that
  * it belongs to.
  */
-#include "fs/internal.h"
+#include "fs/request.h"
 
 /*
  * The way from the top, or from where a fixed tree is entered (.usage/at/ID, .growth/1d), to a row:
@@ -151,14 +151,6 @@ int place_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *re
 	return r;
 }
 
-static const struct snap_info *info_by_id(const struct gen *g, int64_t id)
-{
-	for (size_t i = 0; i < g->all.n; i++)
-		if (g->all.info[i]->id == id)
-			return g->all.info[i];
-	return NULL;
-}
-
 /* The snapshot whose past is entered on the way to the row: its id, or INT64_MAX for the present. */
 int64_t place_until(struct fs *fs, uint32_t row)
 {
@@ -179,48 +171,15 @@ static const struct snap_info *root_at(const struct gen *g, const struct row *r)
 	return NULL;
 }
 
-/* The top lies inside a root: the one with the longest matching path. */
-static const struct snap_info *root_above_top(const struct fs *fs, const struct gen *g)
-{
-	for (size_t i = fs->view.root ? g->list.n : 0; i-- > 0;) {
-		size_t len = strlen(g->list.info[i]->root);
-
-		if (strncmp(fs->view.root, g->list.info[i]->root, len) == 0 &&
-		    (len == 1 || fs->view.root[len] == '/'))
-			return g->list.info[i];
-	}
-	return NULL;
-}
-
-/*
- * A root's directory in the past of one above the roots: the newest snapshot until id that holds it. Of
- * a root inside another root's tree the newer one shows, as in the present.
- */
+/* In the past of a directory above the roots. */
 static const struct snap_info *snapshot_then(struct fs *fs, const struct gen *g, uint32_t row,
                                              int64_t id)
 {
-	bool all = !fs->view.root || strcmp(fs->view.root, "/") == 0;
 	const struct snap_info *found = NULL;
 	struct text path = { 0 };
 
-	text_puts(&path, all ? "/" : fs->view.root); /* place_path() puts a slash between */
-	if (place_path(fs, g, row, &path) < 0)
-		path.failed = true;
-	text_add(&path, "", 1);
-	for (size_t i = 0; !path.failed && i < g->list.n;
-	     i++) { /* an outer root comes before an inner one */
-		const char *root = g->list.info[i]->root;
-		uint64_t ref;
-		size_t at;
-
-		if (!path_below(root, path.p + all) ||
-		    snap_select_before(&g->all, root, INT64_MAX, id + 1, &at) < 0)
-			continue;
-		if (!found || found->id < g->all.info[at]->id ||
-		    snap_path_ref(fs->s, found->ref, path_below(found->root, root), &ref) ==
-		            -ENOENT)
-			found = g->all.info[at];
-	}
+	if (req_path(fs, g, row, &path) == 0)
+		found = view_snapshot_then(&fs->view, g, path.p, id);
 	text_done(&path);
 	return found;
 }
@@ -236,25 +195,14 @@ const struct snap_info *place_snapshot(struct fs *fs, const struct gen *g, uint3
 		if (i == ROW_TOP)
 			break;
 	}
-	if (!root)
-		root = root_above_top(fs, g);
+	if (!root && fs->view.root) /* the top may lie inside a root */
+		root = view_snapshot_now(g, fs->view.root);
 	if (id == INT64_MAX)
 		return root;
-	return root ? info_by_id(g, id) : snapshot_then(fs, g, row, id);
+	return root ? gen_info(g, id) : snapshot_then(fs, g, row, id);
 }
 
-/* When the numbers were true; above several roots the oldest of them. */
 int64_t place_asof(struct fs *fs, const struct gen *g, uint32_t row)
 {
-	const struct snap_info *i = place_snapshot(fs, g, row);
-	int64_t oldest = INT64_MAX, before = place_until(fs, row);
-	size_t at;
-
-	if (i)
-		return i->time;
-	before += before < INT64_MAX;
-	for (size_t n = 0; n < g->list.n; n++)
-		if (snap_select_before(&g->all, g->list.info[n]->root, INT64_MAX, before, &at) == 0)
-			oldest = MIN(oldest, g->all.info[at]->time);
-	return oldest < INT64_MAX ? oldest : 0;
+	return view_asof(g, place_snapshot(fs, g, row), place_until(fs, row));
 }

@@ -31,6 +31,8 @@ struct listing { /* one reply in the making */
 	uint64_t root_ino;
 	struct row dir;
 	const struct snap_node *n;
+	struct snap_info *const *past; /* the snapshots that .usage/at lists */
+	size_t n_past;
 	fuse_ino_t *looked_up; /* what the reply gives to the kernel */
 	size_t n_looked_up, cap;
 };
@@ -244,22 +246,26 @@ static bool usage_entry(const struct row *row, uint8_t dir, size_t i, struct vir
 }
 
 /* The ids of the snapshots that may hold the directory. */
-static bool at_entry(const struct listing *l, const struct row *row, size_t *i,
+static bool at_entry(const struct listing *l, const struct row *row, size_t i,
                      struct virtual_entry *ret)
 {
+	const struct snap_info *info = i < l->n_past ? l->past[i] : NULL;
+
+	if (!info)
+		return false;
+	(void)snprintf(ret->name, sizeof(ret->name), "%" PRId64, info->id);
+	ret->ino = ino_at(row->ino, ret->name, info->id);
+	ret->mode = S_IFDIR | 0555;
+	return true;
+}
+
+static void find_past(struct listing *l)
+{
 	const struct snap_info *shown = place_snapshot(l->fs, l->g, l->row);
+	const struct snap_root *root = shown ? snap_root_find(&l->g->roots, shown->root) : NULL;
 
-	for (; *i < l->g->all.n; ++*i) {
-		const struct snap_info *info = l->g->all.info[*i];
-
-		if (shown && strcmp(info->root, shown->root) != 0)
-			continue;
-		(void)snprintf(ret->name, sizeof(ret->name), "%" PRId64, info->id);
-		ret->ino = ino_at(row->ino, ret->name, info->id);
-		ret->mode = S_IFDIR | 0555;
-		return true;
-	}
-	return false;
+	l->past = root ? root->info : l->g->all.info;
+	l->n_past = root ? root->n : l->g->all.n;
 }
 
 static bool window_entry(const struct listing *l, size_t i, struct virtual_entry *ret)
@@ -272,18 +278,18 @@ static bool window_entry(const struct listing *l, size_t i, struct virtual_entry
 	return true;
 }
 
-static bool virtual_entry(const struct listing *l, const struct row *row, uint8_t dir, size_t *i,
+static bool virtual_entry(const struct listing *l, const struct row *row, uint8_t dir, size_t i,
                           struct virtual_entry *ret)
 {
 	switch (dir) {
 	case V_TELEMETRY:
-		return telemetry_entry(row->ino, *i, ret);
+		return telemetry_entry(row->ino, i, ret);
 	case V_AT:
 		return at_entry(l, row, i, ret);
 	case V_GROWN:
-		return window_entry(l, *i, ret);
+		return window_entry(l, i, ret);
 	default:
-		return usage_entry(row, dir, *i, ret);
+		return usage_entry(row, dir, i, ret);
 	}
 }
 
@@ -295,13 +301,15 @@ static int list_virtual(struct listing *l, uint8_t dir, off_t off)
 
 	if (!rows_get(&l->fs->rows, l->row, &at))
 		return -ESTALE;
+	if (dir == V_AT)
+		find_past(l);
 	off &= (INT64_C(1) << COOKIE_SHIFT) - 1; /* these places are the same in all generations */
 	if (off < 1)
 		put_dot(l, ".", ino_virtual(at.ino, dir), 1);
 	if (off < 2)
 		put_dot(l, "..", at.ino, 2);
 	for (size_t i = off > 2 ? (size_t)off - 2 : 0;
-	     !l->full && virtual_entry(l, &at, dir, &i, &v); i++) {
+	     !l->full && virtual_entry(l, &at, dir, i, &v); i++) {
 		struct fuse_entry_param e = { .attr = { .st_ino = v.ino, .st_mode = v.mode } };
 
 		if (has_room(l, v.name))

@@ -233,15 +233,17 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
 		.raw = id->virt & V_TWIN,
 		.stop = stop,
 	};
+	int64_t last;
 	int r = place_node(fs, g, id->row, &n);
 
 	if (r < 0)
 		return r;
 	d.snapshot = place_snapshot(fs, g, id->row);
-	d.asof = place_asof(fs, g, id->row);
+	last = place_until(fs, id->row);
+	d.asof = view_asof(g, d.snapshot, last);
 	/* What came later is not in the past. */
-	while (until.n && until.info[until.n - 1]->id > place_until(fs, id->row))
-		until.n--;
+	if (last < INT64_MAX)
+		until.n = snap_list_before(&until, last + 1);
 	d.all = &until;
 	if (f->path)
 		r = req_path(fs, g, id->row, &path);

@@ -175,30 +175,20 @@ int snap_list_refresh(struct snap *s, const struct snap_list *known, struct snap
 	return r;
 }
 
-static bool has_root(const struct snap_list *l, const char *root)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (strcmp(l->info[i]->root, root) == 0)
-			return true;
-	return false;
-}
-
 int snap_list_newest(const struct snap_list *all, struct snap_list *ret)
 {
-	struct snap_list l = { 0 };
-	size_t cap = 0;
+	struct snap_roots roots;
+	int r = snap_roots_get(all, &roots);
 
-	for (size_t i = all->n; i-- > 0;) {
-		if (has_root(&l, all->info[i]->root))
-			continue;
-		if (base_reserve(&l.info, &cap, l.n + 1, sizeof(*l.info)) < 0) {
-			free(l.info);
-			return -ENOMEM;
-		}
-		l.info[l.n++] = all->info[i];
-	}
-	*ret = l;
-	return 0;
+	if (r < 0)
+		return r;
+	ret->info = calloc(roots.n + 1, sizeof(struct snap_info *));
+	ret->shelf = NULL;
+	ret->n = ret->info ? roots.n : 0;
+	for (size_t i = 0; i < ret->n; i++)
+		ret->info[i] = roots.root[i].info[roots.root[i].n - 1];
+	snap_roots_done(&roots);
+	return ret->info ? 0 : -ENOMEM;
 }
 
 void snap_list_done(struct snap_list *l)

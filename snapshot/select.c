@@ -50,8 +50,8 @@ int snap_parse_time(const char *text, int64_t *ret)
 int snap_select_before(const struct snap_list *l, const char *root, int64_t time, int64_t before,
                        size_t *ret)
 {
-	for (size_t i = l->n; i-- > 0;) {
-		if (!is_of(l->info[i], root) || l->info[i]->time > time || l->info[i]->id >= before)
+	for (size_t i = snap_list_before(l, before); i-- > 0;) {
+		if (!is_of(l->info[i], root) || l->info[i]->time > time)
 			continue;
 		*ret = i;
 		return 0;
@@ -59,31 +59,33 @@ int snap_select_before(const struct snap_list *l, const char *root, int64_t time
 	return -ENOENT;
 }
 
-int snap_select_oldest(const struct snap_list *l, const char *root, size_t *ret)
+const struct snap_info *snap_select_window(const struct snap_list *l, const struct snap_info *newer,
+                                           int64_t seconds)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		if (is_of(l->info[i], root)) {
-			*ret = i;
-			return 0;
-		}
+	const struct snap_info *oldest = newer;
+
+	for (size_t i = snap_list_before(l, newer->id); i-- > 0;) {
+		if (!is_of(l->info[i], newer->root))
+			continue;
+		oldest = l->info[i];
+		if (oldest->time <= newer->time - seconds)
+			break;
 	}
-	return -ENOENT;
+	return oldest;
 }
 
 static int select_id(const struct snap_list *l, const char *root, const char *spec, size_t *ret)
 {
 	char *end;
 	long long id = strtoll(spec, &end, 10);
+	size_t i = snap_list_before(l, id);
 
 	if (*end)
 		return -EINVAL;
-	for (size_t i = 0; i < l->n; i++) {
-		if (l->info[i]->id == id && is_of(l->info[i], root)) {
-			*ret = i;
-			return 0;
-		}
-	}
-	return -ENOENT;
+	if (i == l->n || l->info[i]->id != id || !is_of(l->info[i], root))
+		return -ENOENT;
+	*ret = i;
+	return 0;
 }
 
 int snap_select(const struct snap_list *l, const char *root, const char *spec, int64_t now,

@@ -90,9 +90,33 @@ struct snap_list {
 int snap_list_get(struct snap *s, struct snap_list *ret);
 /** The same; what is in an earlier list is not read again and takes no more memory. */
 int snap_list_refresh(struct snap *s, const struct snap_list *known, struct snap_list *ret);
-/** Of a list by id the newest of each root; good as long as that list is. */
+/** Of a list by id the newest of each root, in the order of snap_roots; good as long as that list is. */
 int snap_list_newest(const struct snap_list *all, struct snap_list *ret);
+/** How many of a list by id have an id below before. */
+size_t snap_list_before(const struct snap_list *l, int64_t before);
 void snap_list_done(struct snap_list *l);
+
+/* The snapshots of a list by root. */
+struct snap_root {
+	const char *path;
+	struct snap_info **info; /* its own, by id */
+	size_t n;                /* at least one */
+	size_t outer;            /* number of the nearest root around it, SIZE_MAX: none */
+	int64_t outer_since; /* id of the first snapshot of any root around it, INT64_MAX: none */
+};
+
+struct snap_roots {
+	struct snap_root *root; /* by path, what is below a directory right after it */
+	size_t n;
+	struct snap_info **info;
+};
+
+/** Good as long as the list is; snap_roots_done() it. */
+int snap_roots_get(const struct snap_list *all, struct snap_roots *ret);
+void snap_roots_done(struct snap_roots *r);
+const struct snap_root *snap_root_find(const struct snap_roots *r, const char *path);
+/** Its newest snapshot with an id below before; NULL: none, or no root. */
+const struct snap_info *snap_root_before(const struct snap_root *root, int64_t before);
 
 /** One snapshot with its details; snap_info_done() it. -ENOENT: there is none. */
 int snap_info_get(struct snap *s, int64_t id, struct snap_info *ret);
@@ -217,8 +241,12 @@ int snap_select(const struct snap_list *l, const char *root, const char *spec, i
 /** The newest snapshot of root taken at or before time with an id below before; -ENOENT if none. */
 int snap_select_before(const struct snap_list *l, const char *root, int64_t time, int64_t before,
                        size_t *ret);
-/** The oldest snapshot of root. */
-int snap_select_oldest(const struct snap_list *l, const char *root, size_t *ret);
+/**
+ * The snapshot that a window of so many seconds before newer begins with: the newest of its root that is at
+ * least as old and was taken before it, else the root's oldest; newer itself if that is the only one.
+ */
+const struct snap_info *snap_select_window(const struct snap_list *l, const struct snap_info *newer,
+                                           int64_t seconds);
 /** "90s", "15m", "12h", "7d", "2w" in seconds. -EINVAL. */
 int snap_parse_age(const char *text, int64_t *ret);
 /** "2026-05-01" or "2026-05-01T12:00:00Z". -EINVAL. */

@@ -403,11 +403,11 @@ static void the_newest_of_each_root_is_listed(void **state)
 	assert_int_equal(all.n, 4);
 	assert_int_equal(snap_list_newest(&all, &l), 0);
 	assert_int_equal(l.n, 2);
-	assert_string_equal(strrchr(l.info[1]->root, '/') + 1, roots[0]);
-	assert_int_equal(l.info[1]->id, 3);
-	assert_int_equal(l.info[0]->id, 4);
-	assert_true(l.info[0]->complete);
-	assert_int_equal(l.info[0]->totals.files, 1);
+	assert_string_equal(strrchr(l.info[0]->root, '/') + 1, roots[0]);
+	assert_int_equal(l.info[0]->id, 3);
+	assert_int_equal(l.info[1]->id, 4);
+	assert_true(l.info[1]->complete);
+	assert_int_equal(l.info[1]->totals.files, 1);
 	snap_list_done(&l);
 	snap_list_done(&all);
 	snap_close(s);

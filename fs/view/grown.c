@@ -215,7 +215,7 @@ int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret)
 		const struct snap_info *now = g->list.info[i],
 				       *then = window_start(&g->all, now, window);
 
-		if (then && then->ref != now->ref)
+		if (then->ref != now->ref)
 			r = merge(v, g, then->ref, now->ref, &refs[i]);
 	}
 	if (r == 0)

@@ -3,6 +3,7 @@
  * internal - what the files of fs/view/ share. Nothing outside includes this.
  *
  *     view.c         generations: which snapshots are shown now
+ *     moment.c       which snapshot a path is of
  *     join.c         several roots as one tree
  *     grown.c        the trees under .growth
  *     registry.c     the table of virtual files; their texts:
@@ -18,15 +19,13 @@
 #include "fs/view/view.h"
 
 /* -- join.c -- */
-/* In the order that the others need: a directory's roots together, an outer one before an inner one. */
-void join_sort(struct snap_list *l);
 /* Make g->top_ref from the newest snapshots in g->list. */
 int join_newest(struct view *v, struct gen *g);
 /* Let a node that lives in memory go when g goes. */
 int join_keep(struct gen *g, uint64_t ref);
 
 /* -- past.c -- */
-/* The snapshot that window w of snapshot i begins with: as old as the window, or the oldest; NULL: none. */
+/* The snapshot that window w of snapshot i begins with. */
 const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i,
                                      size_t w);
 

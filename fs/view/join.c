@@ -190,17 +190,6 @@ static int make_level(struct view *v, struct gen *g, const struct level *l, uint
 	return r;
 }
 
-static int order_by_path(const void *a, const void *b)
-{
-	const unsigned char *x = (const unsigned char *)(*(struct snap_info *const *)a)->root;
-	const unsigned char *y = (const unsigned char *)(*(struct snap_info *const *)b)->root;
-
-	for (; *x && *x == *y; x++, y++)
-		;
-	/* A slash sorts before everything else, so that a directory's roots stay together. */
-	return (*x == '/' ? 1 : *x ? *x + 1 : 0) - (*y == '/' ? 1 : *y ? *y + 1 : 0);
-}
-
 /* With --root the top is that directory, be it a root itself or inside one. */
 static int find_top(struct view *v, const char *path, uint64_t from, uint64_t *ret)
 {
@@ -256,12 +245,6 @@ int join_refs(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret
 	free(other.virtuals);
 	free(other.list.info);
 	return r;
-}
-
-void join_sort(struct snap_list *l)
-{
-	if (l->n)
-		qsort(l->info, l->n, sizeof(*l->info), order_by_path);
 }
 
 int join_newest(struct view *v, struct gen *g)

@@ -24,12 +24,7 @@ int window_find(const char *name)
 const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i,
                                      size_t w)
 {
-	size_t at;
-
-	if (snap_select_before(all, i->root, i->time - window_seconds[w], i->id, &at) < 0 &&
-	    snap_select_oldest(all, i->root, &at) < 0)
-		return NULL;
-	return all->info[at];
+	return snap_select_window(all, i, window_seconds[w]);
 }
 
 /* -- growth ---------------------------------------------------------------------------------- */
@@ -66,15 +61,6 @@ static void put_changes(const struct usage_dir *d, const struct snap_changes *c,
 {
 	for (size_t i = 0; i < c->n; i++)
 		put_change(d, out, &c->c[i]);
-}
-
-/* Is root inside another one that had a snapshot by then? That one's numbers hold it. */
-static bool is_inner(const struct snap_list *all, const char *root, int64_t until)
-{
-	for (size_t i = 0; i < all->n && all->info[i]->id <= until; i++)
-		if (strcmp(all->info[i]->root, root) != 0 && path_below(all->info[i]->root, root))
-			return true;
-	return false;
 }
 
 /* Put the path of the root before those of its changes. */
@@ -118,19 +104,18 @@ static int gather(struct snap_changes *all, struct snap_changes *c, const char *
 	return r;
 }
 
-static int gather_root(const struct usage_dir *d, size_t window, size_t i, struct snap_changes *all)
+static int gather_root(const struct usage_dir *d, size_t window, const struct snap_root *root,
+                       struct snap_changes *all)
 {
-	const struct snap_info *now = d->all->info[i], *then;
-	const char *prefix = path_below(d->path, now->root);
+	const char *prefix = path_below(d->path, root->path);
+	const struct snap_info *now = root->info[root->n - 1], *then;
 	struct snap_changes c = { 0 };
-	size_t newest;
 	int r;
 
-	if (!prefix || snap_select_before(d->all, now->root, INT64_MAX, INT64_MAX, &newest) < 0 ||
-	    newest != i || is_inner(d->all, now->root, INT64_MAX))
+	if (!prefix || root->outer_since < INT64_MAX) /* the outer one's changes hold it */
 		return 0;
-	then = window_start(d->all, now, window);
-	if (!then || then->ref == now->ref)
+	then = window_start(&(struct snap_list){ root->info, root->n, NULL }, now, window);
+	if (then->ref == now->ref)
 		return 0;
 	r = snap_diff(d->s, then->ref, now->ref, d->stop, &c);
 	return r < 0 ? r : gather(all, &c, prefix);
@@ -140,15 +125,19 @@ static int gather_root(const struct usage_dir *d, size_t window, size_t i, struc
 static int growth_of_roots(const struct usage_dir *d, size_t window, struct text *out)
 {
 	struct snap_changes all = { 0 };
-	int r = 0;
+	struct snap_roots roots;
+	int r = snap_roots_get(d->all, &roots);
 
-	for (size_t i = 0; r == 0 && i < d->all->n; i++)
-		r = gather_root(d, window, i, &all);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 0 && i < roots.n; i++)
+		r = usage_is_stopped(d) ? -EINTR : gather_root(d, window, &roots.root[i], &all);
 	if (r == 0 && all.n) {
 		snap_changes_sort(&all);
 		put_changes(d, &all, out);
 	}
 	snap_changes_done(&all);
+	snap_roots_done(&roots);
 	return r;
 }
 
@@ -168,7 +157,7 @@ static int render_growth(const struct usage_dir *d, size_t window, struct text *
 		return growth_of_roots(d, window, out);
 	then = window_start(d->all, d->snapshot, window);
 	below = path_below(d->snapshot->root, d->path);
-	if (!then || !below)
+	if (!below)
 		return 0;
 	r = ref_then(d, then, below, &old);
 	if (r == 0)
@@ -252,37 +241,57 @@ static int history_of_path(const struct usage_dir *d, const char *below, struct 
 	return 0;
 }
 
-/* On the way to the roots: the sum of those below, whenever one of them changed. */
+/* What the roots below a directory came to, as the snapshots go by. */
+struct passing {
+	const struct snap_info *
+		*shown; /* of each root the newest so far; NULL: none yet, or not below */
+	struct snap_roots roots;
+};
+
+/* The sum of those that no other root holds by now. */
+static void passing_line(const struct passing *p, const struct snap_info *now, struct text *out)
+{
+	uint64_t bytes = 0, files = 0;
+
+	for (size_t i = 0; i < p->roots.n; i++) {
+		if (!p->shown[i] || p->roots.root[i].outer_since <= now->id)
+			continue;
+		bytes = size_sum(bytes, p->shown[i]->totals.bytes);
+		files += p->shown[i]->totals.files;
+	}
+	history_line(out, now, bytes, files);
+}
+
+/*
+ * On the way to the roots: the sum of those below, whenever one of them changed. One pass: a snapshot costs
+ * no more than there are roots.
+ */
 static int history_of_roots(const struct usage_dir *d, struct text *out)
 {
-	const struct snap_list *all = d->all;
+	struct passing p = { 0 };
+	int r = snap_roots_get(d->all, &p.roots);
 
-	for (size_t i = 0; i < all->n; i++) {
-		uint64_t bytes = 0, files = 0;
-		size_t before;
+	if (r == 0)
+		p.shown = calloc(p.roots.n + 1, sizeof(*p.shown));
+	if (r == 0 && !p.shown)
+		r = -ENOMEM;
+	for (size_t i = 0; r == 0 && i < d->all->n; i++) {
+		const struct snap_info *now = d->all->info[i], *before;
+		const struct snap_root *root = snap_root_find(&p.roots, now->root);
+		size_t at = (size_t)(root - p.roots.root);
 
-		if (!path_below(d->path, all->info[i]->root) ||
-		    is_inner(all, all->info[i]->root, all->info[i]->id))
+		if (usage_is_stopped(d))
+			r = -EINTR;
+		if (!path_below(d->path, now->root))
 			continue;
-		if (snap_select_before(all, all->info[i]->root, INT64_MAX, all->info[i]->id,
-		                       &before) == 0 &&
-		    all->info[before]->ref == all->info[i]->ref)
-			continue;
-		for (size_t j = 0; j <= i; j++) {
-			size_t newest;
-
-			if (!path_below(d->path, all->info[j]->root) ||
-			    is_inner(all, all->info[j]->root, all->info[i]->id) ||
-			    snap_select_before(all, all->info[j]->root, INT64_MAX,
-			                       all->info[i]->id + 1, &newest) < 0 ||
-			    newest != j)
-				continue;
-			bytes = size_sum(bytes, all->info[j]->totals.bytes);
-			files += all->info[j]->totals.files;
-		}
-		history_line(out, all->info[i], bytes, files);
+		before = p.shown[at];
+		p.shown[at] = now;
+		if (r == 0 && root->outer_since > now->id && (!before || before->ref != now->ref))
+			passing_line(&p, now, out);
 	}
-	return 0;
+	free(p.shown);
+	snap_roots_done(&p.roots);
+	return r;
 }
 
 int render_history(const struct usage_dir *d, struct text *out)

@@ -18,6 +18,7 @@ static void gen_free(struct view *v, struct gen *g)
 	free(g->virtuals);
 	free(g->root_key);
 	free(g->hidden);
+	snap_roots_done(&g->roots);
 	snap_list_done(&g->list); /* which points into all */
 	snap_list_done(&g->all);
 	(void)pthread_mutex_destroy(&g->lock);
@@ -30,24 +31,58 @@ void gen_put(struct view *v, struct gen *g)
 		gen_free(v, g);
 }
 
-static int gen_make(struct view *v, struct snap_list *list, struct gen **ret)
+static bool is_readable(struct view *v, const struct snap_info *i)
+{
+	struct snap_node n;
+	int r = snap_node_get(v->s, i->ref, &n);
+
+	if (r == 0)
+		snap_node_put(v->s, &n);
+	return r != -EUCLEAN && r != -ESTALE;
+}
+
+/*
+ * A damaged snapshot must not hide the others: of each root the newest that can be read is shown, and
+ * "disktracker check" says what is wrong. A root without any is left out, unless there is no other.
+ */
+static int choose_newest(struct view *v, struct gen *g)
+{
+	g->list.info = calloc(g->roots.n + 1, sizeof(struct snap_info *));
+	if (!g->list.info)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->roots.n; i++) {
+		const struct snap_root *root = &g->roots.root[i];
+		size_t n = root->n;
+
+		while (n && !is_readable(v, root->info[n - 1]))
+			n--;
+		if (!n && g->roots.n == 1)
+			n = root->n;
+		if (n)
+			g->list.info[g->list.n++] = root->info[n - 1];
+	}
+	return 0;
+}
+
+/* Takes over the list. */
+static int gen_make(struct view *v, struct snap_list *all, struct gen **ret)
 {
 	struct gen *g = calloc(1, sizeof(*g));
-	int r = 0;
+	int r;
 
 	if (!g)
 		return -ENOMEM;
 	atomic_init(&g->users, 1);
 	(void)pthread_mutex_init(&g->lock, NULL);
-	g->list = *list;
-	*list = (struct snap_list){ 0 };
-	join_sort(&g->list);
+	g->all = *all;
+	*all = (struct snap_list){ 0 };
+	r = snap_roots_get(&g->all, &g->roots);
+	if (r == 0)
+		r = choose_newest(v, g);
 	g->root_key = calloc(g->list.n + 1, sizeof(*g->root_key));
 	g->hidden = calloc(g->list.n + 1, sizeof(*g->hidden));
-	if (!g->root_key || !g->hidden)
-		r = -ENOMEM;
 	if (r == 0)
-		r = join_newest(v, g);
+		r = g->root_key && g->hidden ? join_newest(v, g) : -ENOMEM;
 	if (r < 0)
 		gen_free(v, g);
 	else
@@ -65,61 +100,15 @@ static bool is_same(const struct gen *g, const struct snap_list *l)
 	return true;
 }
 
-static bool is_readable(struct view *v, const struct snap_info *i)
-{
-	struct snap_node n;
-	int r = snap_node_get(v->s, i->ref, &n);
-
-	if (r == 0)
-		snap_node_put(v->s, &n);
-	return r != -EUCLEAN && r != -ESTALE;
-}
-
-/*
- * A damaged snapshot must not hide the others: of each root the newest that can be read is shown, and
- * "disktracker check" says what is wrong. A root without any is left out, unless there is no other.
- */
-static void leave_out_damaged(struct view *v, const struct snap_list *all, struct snap_list *l)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < l->n; i++) {
-		struct snap_info *info = l->info[i];
-		size_t at;
-
-		while (info && !is_readable(v, info))
-			info = snap_select_before(all, info->root, INT64_MAX, info->id, &at) == 0
-			               ? all->info[at]
-			               : NULL;
-		if (!info && l->n == 1)
-			return;
-		if (info)
-			l->info[kept++] = info;
-	}
-	l->n = kept;
-}
-
 int view_load(struct view *v, struct gen **ret)
 {
 	struct gen *now = atomic_load(&v->now);
-	struct snap_list all, newest = { 0 };
+	struct snap_list all = { 0 };
 	int r = now ? snap_list_refresh(v->s, &now->all, &all) : snap_list_get(v->s, &all);
 
 	*ret = NULL;
-	if (r < 0)
-		return r;
-	if (!is_same(now, &all)) {
-		r = snap_list_newest(&all, &newest);
-		if (r == 0) {
-			leave_out_damaged(v, &all, &newest);
-			r = gen_make(v, &newest, ret);
-		}
-		if (r == 0) {
-			(*ret)->all = all;
-			return 0;
-		}
-	}
-	snap_list_done(&newest);
+	if (r == 0 && !is_same(now, &all))
+		r = gen_make(v, &all, ret);
 	snap_list_done(&all);
 	return r;
 }

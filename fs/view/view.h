@@ -31,6 +31,7 @@ struct gen { /* what is shown between two snapshots; but for what lock guards it
 	struct snap_list all; /* all snapshots */
 	struct snap_list
 		list; /* newest of each root shown, out of all; an outer root before an inner one */
+	struct snap_roots roots;  /* of all */
 	pthread_mutex_t lock;     /* guards what is made on demand: growth, virtuals */
 	uint64_t growth[WINDOWS]; /* top of the tree of growth, 0: not made yet */
 	uint64_t
@@ -74,6 +75,23 @@ void view_publish(struct view *v, struct gen *g);
 int join_refs(struct view *v, struct gen *g, const uint64_t *refs, uint64_t *ret);
 /** The tree under .growth for a window. */
 int grown_make(struct view *v, struct gen *g, size_t window, uint64_t *ret);
+
+/* -- which snapshot a path is of: moment.c. Paths are absolute, those of the source -- */
+/** The snapshot with that id, NULL: none. */
+const struct snap_info *gen_info(const struct gen *g, int64_t id);
+/** The snapshot that shows path now; NULL on the way to the roots. */
+const struct snap_info *view_snapshot_now(const struct gen *g, const char *path);
+/** The one that showed it in the past that ends with snapshot id, entered above the roots. */
+const struct snap_info *view_snapshot_then(struct view *v, const struct gen *g, const char *path,
+                                           int64_t id);
+/** When the numbers were true; above several roots the oldest of them. until: INT64_MAX for the present. */
+int64_t view_asof(const struct gen *g, const struct snap_info *shown, int64_t until);
+/** What NAME in .usage/at/NAME means in a directory shown from that snapshot; NULL: nothing. */
+const struct snap_info *view_select_then(const struct gen *g, const struct snap_info *shown,
+                                         const char *name);
+/** The node of path then. Takes g->lock. */
+int view_ref_then(struct view *v, struct gen *g, const char *path, const struct snap_info *shown,
+                  const struct snap_info *then, uint64_t *ret);
 
 /* -- virtual files: registry.c -- */
 struct usage_dir { /* what a virtual file may know */
