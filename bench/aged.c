@@ -8,7 +8,6 @@
  *       dir_lives          whether it is there in the end of the generation is drawn from its number
  *       take_turn          it is made, removed, or left as it is; its directory, too
  *     the last one         leaves the data set, and nothing else
- *     set_times            of directories: what is made in one changes its time
  *
  * Nothing is remembered of an entry: what a generation before drew for it is drawn again.
  */
@@ -224,40 +223,20 @@ static int run_generation(const struct aging *a, const volatile sig_atomic_t *st
 	return r;
 }
 
-static int set_times(const struct aging *a)
-{
-	uint32_t n = a->spec->tops * (1 + a->spec->subs_per_top);
-	char path[NAME_BYTES];
-	int r = 0;
-
-	for (uint32_t dir = 0; dir < n && r == 0; dir++) {
-		AUTO(base_close) int fd = -1;
-
-		dataset_dir_path(a->spec, dir, path);
-		fd = openat(a->root, path, OPEN_DIR);
-		r = fd < 0 ? -errno : dataset_set_time(fd, DATASET_BUILT);
-	}
-	return r < 0 ? r : dataset_set_time(a->root, DATASET_BUILT);
-}
-
 int dataset_build_aged(int dirfd, const char *path, const struct dataset_spec *spec,
                        const volatile sig_atomic_t *stop)
 {
-	AUTO(base_close) int root = -1;
+	AUTO(base_close) int root = dataset_make_root(dirfd, path);
 	struct aging a = {
+		.root = root,
 		.spec = spec,
 		.dirs_per_top = 1 + spec->subs_per_top + (spec->subs_per_top + 1) / 2,
 		.files_per_dir = 2 * spec->files_per_dir,
 	};
-	int r = 0;
+	int r = MIN(root, 0);
 
 	assert(spec->files_per_dir > 0); /* directories come with their files */
-	if (mkdirat(dirfd, path, 0777) < 0 && errno != EEXIST)
-		return -errno;
-	a.root = root = openat(dirfd, path, OPEN_DIR);
-	if (root < 0)
-		return -errno;
 	for (a.generation = 1; a.generation <= GENERATIONS && r == 0; a.generation++)
 		r = run_generation(&a, stop);
-	return r < 0 ? r : set_times(&a);
+	return r < 0 ? r : dataset_set_times(root, spec);
 }

@@ -147,7 +147,7 @@ void workdir_remove(struct workdir *w);
 char *workdir_path(const struct workdir *w, const char *name, char *buf);
 /** Write everything out and empty the kernel's caches. */
 int bench_drop_caches(void);
-/** Path of a program that is built or installed together with this one; -ENOENT. */
+/** Path of a program that is built or installed together with this one, or in $PATH; -ENOENT. */
 int bench_find_own(const char *name, char ret[static PATH_MAX]);
 /** Path of a program in $PATH; -ENOENT. */
 int bench_find_program(const char *name, char ret[static PATH_MAX]);
@@ -176,10 +176,14 @@ int bench_spawn(const struct spawn *s, struct spawned *ret);
 /** Nothing for success, else "exit status 3", "ended by signal 9", "ended after 60 s". */
 const char *spawned_problem(const struct spawned *p, const struct spawn *s,
                             char buf[static TEXT_BYTES]);
-/** Run a helper program, quietly, even when interrupted: 0, -EIO if it failed. Ends with NULL. */
-int bench_command(const char *program, ...) __attribute__((sentinel));
+/**
+ * Run a helper program, ours or one in $PATH, quietly, even when interrupted; out as in struct spawn. 0,
+ * -ENOENT, -EIO if it failed: said on standard error. The arguments end with NULL.
+ */
+int bench_command_to(const char *out, const char *program, ...) __attribute__((sentinel));
+#define bench_command(...) bench_command_to(NULL, __VA_ARGS__)
 /** Start a program that serves a mount at path, in the foreground; wait until it does. */
-int bench_serve(char *const argv[], const char *path, pid_t *ret);
+int bench_serve(const char *path, pid_t *ret, const char *program, ...) __attribute__((sentinel));
 /** End it, and see to it that path is no mount any more. 0 as pid is fine. */
 void bench_stop(pid_t pid, const char *path);
 
@@ -332,10 +336,10 @@ void plan_bars(struct bench *b);
 int plan_build(struct bench *b);
 /** Compare the peers' totals, then run all rounds. */
 int plan_run(struct bench *b);
-/** Make the change that comes before a warm bar; nothing for the others. */
-int plan_change(const struct bench *b, const struct bench_bar *bar);
 /** Say so if a run found something else than it must, or made a call too many. */
 void plan_check(struct bench *b, const struct bench_bar *bar, const struct bench_counts *c);
+/** Remember what the scanner took the storage for. */
+void plan_take_storage(struct bench *b, const struct child_result *result);
 const struct bench_bar *bench_find_bar(const struct bench *b, const char *key);
 /** The fastest peer that looks at each entry, or NULL. */
 const struct bench_bar *bench_fastest_peer(const struct bench *b);
@@ -374,7 +378,7 @@ enum {
 size_t targets_get(const struct bench *b, struct target ret[static TARGETS_MAX]);
 
 /** The bars of some kinds as a table. */
-struct table report_bars(const struct bench *b, const char *key, unsigned kinds);
+struct table report_bars(const struct bench *b, const char *key, const char *title, unsigned kinds);
 /** Write a text to a file, or to standard output (NULL). */
 int report_save(const char *path, const struct text *text);
 int report_write(struct bench *b);

@@ -34,45 +34,22 @@ struct chart {
 	} legend[6];
 };
 
-#define KINDS                                                            \
-	{                                                                \
-		{ "scan", "scan only" }, { "store", "scan and store" },  \
-			{ "floor", "the least possible: minimal loop" }, \
-			{ "peer", "other programs" },                    \
-	}
+/* clang-format off */
+#define KINDS { { "scan", "scan only" }, { "store", "scan and store" }, \
+	{ "floor", "the least possible: minimal loop" }, { "peer", "other programs" } }
 
 static const struct chart wall = {
-	"Wall time, ms",
-	"Wall time in ms: median, and from the shortest to the longest",
-	{ "wall_ms" },
-	NULL,
-	"wall_ms_min",
-	"wall_ms_max",
-	1,
-	1,
-	KINDS,
-};
+	"Wall time, ms", "Wall time in ms: median, and from the shortest to the longest",
+	{ "wall_ms" }, NULL, "wall_ms_min", "wall_ms_max", 1, 1, KINDS };
 
 static const struct chart calls = {
-	"System calls",
-	"System calls",
-	{ "openat", "statx", "getdents64", "close" },
-	"strace_calls",
-	NULL,
-	NULL,
-	0,
-	1,
-	{ { "p0", "openat" },
-	  { "p1", "statx" },
-	  { "p2", "getdents64" },
-	  { "p3", "close" },
-	  { "peer", "all calls of another program" },
-	  { "floor", "all calls of the minimal loop" } },
-};
+	"System calls", "System calls", { "openat", "statx", "getdents64", "close" }, "strace_calls", NULL, NULL, 0, 1,
+	{ { "p0", "openat" }, { "p1", "statx" }, { "p2", "getdents64" }, { "p3", "close" },
+	  { "peer", "all calls of another program" }, { "floor", "all calls of the minimal loop" } } };
 
 static const struct chart memory = {
-	"Peak memory, MB", "Peak memory in MB", { "peak_rss_kb" }, NULL, NULL, NULL, 1, 1024, KINDS,
-};
+	"Peak memory, MB", "Peak memory in MB", { "peak_rss_kb" }, NULL, NULL, NULL, 1, 1024, KINDS };
+/* clang-format on */
 
 /* -- scales ---------------------------------------------------------------------------------- */
 

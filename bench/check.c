@@ -10,8 +10,7 @@
 #include <inttypes.h>
 
 enum {
-	SMALL_ENTRIES = 501,
-	LINE_BYTES = 512
+	SMALL_ENTRIES = 501
 };
 
 static int write_baseline(const struct table *runs, uint64_t entries, const char *path)
@@ -27,45 +26,21 @@ static int write_baseline(const struct table *runs, uint64_t entries, const char
 	return r;
 }
 
-/* The line of the run with that key. */
-static bool find_line(FILE *in, const char *key, char line[static LINE_BYTES])
+/* The counters of one run against its line. */
+static bool is_same_bar(const struct table *runs, const struct bench_bar *bar, const char *line)
 {
-	char start[64];
-
-	(void)snprintf(start, sizeof(start), "{\"key\": \"%s\",", key);
-	rewind(in);
-	while (fgets(line, LINE_BYTES, in))
-		if (strstr(line, start))
-			return true;
-	return false;
-}
-
-static bool find_value(const char *line, const char *name, double *ret)
-{
-	char start[64];
-	const char *at;
-
-	(void)snprintf(start, sizeof(start), "\"%s\": ", name);
-	at = strstr(line, start);
-	return at && sscanf(at + strlen(start), "%lf", ret) == 1;
-}
-
-static bool is_same_bar(const struct table *runs, const struct bench_bar *bar, FILE *in)
-{
-	char line[LINE_BYTES];
 	bool same = true;
 
-	if (!find_line(in, bar->key, line)) {
-		printf("%s: not in the file\n", bar->key);
-		return false;
-	}
-	for (size_t i = 0; i < runs->n_columns; i++) {
-		const struct column *c = &runs->columns[i];
+	for (const struct column *c = runs->columns; c < runs->columns + runs->n_columns; c++) {
 		double now = column_number(c, bar), then;
+		char start[64];
+		const char *at;
 
 		if (!(c->flags & CHECKED) || c->type != COUNT)
 			continue;
-		if (!find_value(line, c->key, &then)) {
+		(void)snprintf(start, sizeof(start), "\"%s\": ", c->key);
+		at = strstr(line, start);
+		if (!at || sscanf(at + strlen(start), "%lf", &then) != 1) {
 			printf("%s: %s is not in the file\n", bar->key, c->key);
 			same = false;
 		} else if (now != then) {
@@ -76,35 +51,29 @@ static bool is_same_bar(const struct table *runs, const struct bench_bar *bar, F
 	return same;
 }
 
-static size_t count_runs(FILE *in)
-{
-	char line[LINE_BYTES];
-	size_t n = 0;
-
-	rewind(in);
-	while (fgets(line, sizeof(line), in))
-		n += strstr(line, "{\"key\": ") != NULL;
-	return n;
-}
-
 static int compare_baseline(const struct table *runs, const char *path)
 {
+	const struct bench_bar *bars[BARS_MAX];
+	size_t n = 0, same = 0, listed = 0, cap = 0;
 	FILE *in = fopen(path, "re");
-	size_t n = 0, same = 0, listed;
+	char *line = NULL, key[32];
 
 	if (!in)
 		return -errno;
-	for (size_t i = 0; i < runs->n_rows; i++) {
-		const struct bench_bar *bar = table_row(runs, i);
-
-		if (!bar)
+	for (size_t i = 0; i < runs->n_rows; i++)
+		if (table_row(runs, i))
+			bars[n++] = table_row(runs, i);
+	while (getline(&line, &cap, in) > 0) {
+		if (sscanf(line, " {\"key\": \"%31[^\"]\"", key) != 1)
 			continue;
-		n++;
-		same += is_same_bar(runs, bar, in);
-		printf("%-16s %8.1f ms\n", bar->key, bar->median.wall_ms);
+		listed++;
+		for (size_t i = 0; i < n; i++)
+			same += strcmp(bars[i]->key, key) == 0 && is_same_bar(runs, bars[i], line);
 	}
-	listed = count_runs(in);
+	free(line);
 	(void)fclose(in);
+	for (size_t i = 0; i < n; i++)
+		printf("%-16s %8.1f ms\n", bars[i]->key, bars[i]->median.wall_ms);
 	if (listed != n)
 		printf("the file lists %zu runs, not %zu\n", listed, n);
 	printf("%zu of %zu runs as in the file\n", same, n);
@@ -127,7 +96,7 @@ int check_run(struct bench *b)
 		return r;
 	if (b->wrong > 0)
 		return -EBADMSG;
-	runs = report_bars(b, "runs", BARS_OURS);
+	runs = report_bars(b, "runs", NULL, BARS_OURS);
 	r = b->options.check
 	            ? compare_baseline(&runs, b->options.check)
 	            : write_baseline(&runs, dataset_totals(&b->spec, DATASET_BUILT).entries,

@@ -5,10 +5,9 @@
  *     spec -> numbers    directory d = top * (1 + subs_per_top) + sub; a top itself is its sub 0
  *                        files are numbered through: those of d begin at d * files_per_dir
  *     numbers -> names   "d0024", "d0024/d99", "d0024/d99/f0022499"
- *     build              top by top, every call relative to an open directory
+ *     build              top by top, by path from the root; times of directories last
  *     changes            rewrite files by their path from the root
  *     look               by their path, too: stat all, so that the kernel has them in its caches
- *     remove             the same names again, children first
  */
 #include "base/base.h"
 #include "bench/dataset_parts.h"
@@ -33,14 +32,15 @@ struct dataset_spec dataset_spec_full(void)
 	return (struct dataset_spec){ 50, 99, 9, 100 };
 }
 
-struct dataset_spec dataset_spec_small(void)
+/* 51 directories and 450 files, for tests. */
+static struct dataset_spec small_spec(void)
 {
 	return (struct dataset_spec){ 5, 9, 9, 10 };
 }
 
 struct dataset_spec dataset_spec_entries(uint64_t entries)
 {
-	struct dataset_spec spec = entries < 1000 ? dataset_spec_small() : dataset_spec_full();
+	struct dataset_spec spec = entries < 1000 ? small_spec() : dataset_spec_full();
 	uint64_t per_top = (uint64_t)ENTRIES_PER_DIR * (1 + spec.subs_per_top);
 	uint64_t tops = (MAX(entries, 2) - 1 + per_top - 1) / per_top;
 
@@ -90,16 +90,6 @@ static uint32_t scattered_file(const struct dataset_spec *spec, uint32_t i)
 	return (uint32_t)((one_file(spec) + (uint64_t)i * STRIDE) % file_count(spec));
 }
 
-static void top_name(uint32_t top, char name[static NAME_BYTES])
-{
-	(void)snprintf(name, NAME_BYTES, "d%04u", top);
-}
-
-static void sub_name(uint32_t sub, char name[static NAME_BYTES])
-{
-	(void)snprintf(name, NAME_BYTES, "d%02u", sub);
-}
-
 void dataset_file_name(uint32_t file, char name[static NAME_BYTES])
 {
 	(void)snprintf(name, NAME_BYTES, "f%07u", file);
@@ -111,7 +101,7 @@ void dataset_dir_path(const struct dataset_spec *spec, uint32_t dir, char path[s
 	uint32_t sub = dir % (1 + spec->subs_per_top);
 
 	if (sub == 0)
-		top_name(top, path);
+		(void)snprintf(path, NAME_BYTES, "d%04u", top);
 	else
 		(void)snprintf(path, NAME_BYTES, "d%04u/d%02u", top, sub);
 }
@@ -142,89 +132,83 @@ int dataset_write_file(int dirfd, const char *name, int flags, size_t size_bytes
 	return dataset_set_time(fd, step);
 }
 
-/* The name is made and opened relative to fd; *ret is the new directory. */
-static int make_dir(int fd, const char *name, int *ret)
+int dataset_set_times(int root, const struct dataset_spec *spec)
 {
-	if (mkdirat(fd, name, 0777) < 0)
-		return -errno;
-	*ret = openat(fd, name, OPEN_DIR);
-	return *ret < 0 ? -errno : 0;
-}
+	char path[NAME_BYTES];
+	int r = 0;
 
-/* Last in a directory: what is made in it later would change its time. */
-static int fill_dir(int fd, const struct dataset_spec *spec, uint32_t dir)
-{
-	char name[NAME_BYTES];
-	int r;
+	for (uint32_t dir = 0; dir < dir_count(spec) && r == 0; dir++) {
+		AUTO(base_close) int fd = -1;
 
-	for (uint32_t i = 0; i < spec->files_per_dir; i++) {
-		dataset_file_name(dir * spec->files_per_dir + i, name);
-		r = dataset_write_file(fd, name, O_CREAT | O_EXCL, 1, DATASET_BUILT);
-		if (r < 0)
-			return r;
+		dataset_dir_path(spec, dir, path);
+		fd = openat(root, path, OPEN_DIR);
+		r = fd < 0 ? -errno : dataset_set_time(fd, DATASET_BUILT);
 	}
-	return dataset_set_time(fd, DATASET_BUILT);
+	return r < 0 ? r : dataset_set_time(root, DATASET_BUILT);
 }
 
-static int build_top(int root, const struct dataset_spec *spec, uint32_t top)
+int dataset_make_root(int dirfd, const char *path)
 {
-	uint32_t dir = top * (1 + spec->subs_per_top);
-	AUTO(base_close) int fd = -1;
-	char name[NAME_BYTES];
-	int r;
-
-	top_name(top, name);
-	r = make_dir(root, name, &fd);
-	for (uint32_t sub = 1; sub <= spec->subs_per_top && r == 0; sub++) {
-		AUTO(base_close) int sub_fd = -1;
-
-		sub_name(sub, name);
-		r = make_dir(fd, name, &sub_fd);
-		if (r == 0)
-			r = fill_dir(sub_fd, spec, dir + sub);
-	}
-	return r < 0 ? r : fill_dir(fd, spec, dir);
-}
-
-int dataset_build(int dirfd, const char *path, const struct dataset_spec *spec,
-                  const volatile sig_atomic_t *stop)
-{
-	AUTO(base_close) int root = -1;
-	int r;
+	int root;
 
 	if (mkdirat(dirfd, path, 0777) < 0 && errno != EEXIST)
 		return -errno;
 	root = openat(dirfd, path, OPEN_DIR);
-	if (root < 0)
-		return -errno;
-	for (uint32_t top = 0; top < spec->tops; top++) {
-		if (stop && *stop)
-			return -EINTR;
-		r = build_top(root, spec, top);
-		if (r < 0)
-			return r;
-	}
-	return dataset_set_time(root, DATASET_BUILT);
+	return root < 0 ? -errno : root;
 }
 
-static int rewrite(int root, const struct dataset_spec *spec, uint32_t file, size_t size_bytes,
-                   enum dataset_step step)
+static int write_nth(int root, const struct dataset_spec *spec, uint32_t file, int flags,
+                     size_t size_bytes, enum dataset_step step)
 {
 	char path[2 * NAME_BYTES], dir[NAME_BYTES], name[NAME_BYTES];
 
 	dataset_dir_path(spec, file / spec->files_per_dir, dir);
 	dataset_file_name(file, name);
 	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return dataset_write_file(root, path, O_TRUNC, size_bytes, step);
+	return dataset_write_file(root, path, flags, size_bytes, step);
 }
 
-int dataset_change_one(int dirfd, const char *path, const struct dataset_spec *spec)
+static int make_dir(int root, const struct dataset_spec *spec, uint32_t dir)
 {
-	AUTO(base_close) int root = openat(dirfd, path, OPEN_DIR);
+	char path[NAME_BYTES];
 
-	if (root < 0)
-		return -errno;
-	return rewrite(root, spec, one_file(spec), GROWN_BYTES, DATASET_ONE);
+	dataset_dir_path(spec, dir, path);
+	return mkdirat(root, path, 0777) < 0 ? -errno : 0;
+}
+
+static int fill_dir(int root, const struct dataset_spec *spec, uint32_t dir)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < spec->files_per_dir && r == 0; i++)
+		r = write_nth(root, spec, dir * spec->files_per_dir + i, O_CREAT | O_EXCL, 1,
+		              DATASET_BUILT);
+	return r;
+}
+
+/* The files of a top come after its directories: on a new file system, inodes are in this order. */
+static int build_top(int root, const struct dataset_spec *spec, uint32_t top)
+{
+	uint32_t dir = top * (1 + spec->subs_per_top);
+	int r = make_dir(root, spec, dir);
+
+	for (uint32_t sub = 1; sub <= spec->subs_per_top && r == 0; sub++) {
+		r = make_dir(root, spec, dir + sub);
+		if (r == 0)
+			r = fill_dir(root, spec, dir + sub);
+	}
+	return r < 0 ? r : fill_dir(root, spec, dir);
+}
+
+int dataset_build(int dirfd, const char *path, const struct dataset_spec *spec,
+                  const volatile sig_atomic_t *stop)
+{
+	AUTO(base_close) int root = dataset_make_root(dirfd, path);
+	int r = MIN(root, 0);
+
+	for (uint32_t top = 0; top < spec->tops && r == 0; top++)
+		r = stop && *stop ? -EINTR : build_top(root, spec, top);
+	return r < 0 ? r : dataset_set_times(root, spec);
 }
 
 /* Opens the directory that gets a new file: the last one. */
@@ -241,31 +225,38 @@ static int open_deep(int dirfd, const char *path, const struct dataset_spec *spe
 	return fd < 0 ? -errno : fd;
 }
 
-int dataset_change_deep(int dirfd, const char *path, const struct dataset_spec *spec)
-{
-	AUTO(base_close) int fd = open_deep(dirfd, path, spec);
-	int r;
-
-	if (fd < 0)
-		return fd;
-	r = dataset_write_file(fd, new_file, O_CREAT | O_TRUNC, GROWN_BYTES, DATASET_DEEP);
-	return r < 0 ? r : dataset_set_time(fd, DATASET_DEEP);
-}
-
-static int rewrite_scattered(int dirfd, const char *path, const struct dataset_spec *spec,
-                             size_t size_bytes, enum dataset_step step)
+/* The first n of the scattered files; the very first is the one that changes alone. */
+static int rewrite_files(int dirfd, const char *path, const struct dataset_spec *spec, uint32_t n,
+                         size_t size_bytes, enum dataset_step step)
 {
 	AUTO(base_close) int root = openat(dirfd, path, OPEN_DIR);
 	int r = root < 0 ? -errno : 0;
 
-	for (uint32_t i = 0; i < spec->scattered && r == 0; i++)
-		r = rewrite(root, spec, scattered_file(spec, i), size_bytes, step);
+	for (uint32_t i = 0; i < n && r == 0; i++)
+		r = write_nth(root, spec, scattered_file(spec, i), O_TRUNC, size_bytes, step);
 	return r;
 }
 
-int dataset_change_scattered(int dirfd, const char *path, const struct dataset_spec *spec)
+static int add_deep(int dirfd, const char *path, const struct dataset_spec *spec)
 {
-	return rewrite_scattered(dirfd, path, spec, SCATTERED_BYTES, DATASET_SCATTERED);
+	AUTO(base_close) int fd = open_deep(dirfd, path, spec);
+	int r = fd;
+
+	if (r >= 0)
+		r = dataset_write_file(fd, new_file, O_CREAT | O_TRUNC, GROWN_BYTES, DATASET_DEEP);
+	return r < 0 ? r : dataset_set_time(fd, DATASET_DEEP);
+}
+
+int dataset_change(int dirfd, const char *path, const struct dataset_spec *spec,
+                   enum dataset_step step)
+{
+	if (step == DATASET_BUILT)
+		return 0;
+	if (step == DATASET_DEEP)
+		return add_deep(dirfd, path, spec);
+	if (step == DATASET_ONE)
+		return rewrite_files(dirfd, path, spec, 1, GROWN_BYTES, step);
+	return rewrite_files(dirfd, path, spec, spec->scattered, SCATTERED_BYTES, step);
 }
 
 int dataset_reset(int dirfd, const char *path, const struct dataset_spec *spec)
@@ -278,8 +269,7 @@ int dataset_reset(int dirfd, const char *path, const struct dataset_spec *spec)
 	if (unlinkat(deep, new_file, 0) < 0 && errno != ENOENT)
 		return -errno;
 	r = dataset_set_time(deep, DATASET_BUILT);
-	/* The one changed file is among the scattered ones. */
-	return r < 0 ? r : rewrite_scattered(dirfd, path, spec, 1, DATASET_BUILT);
+	return r < 0 ? r : rewrite_files(dirfd, path, spec, spec->scattered, 1, DATASET_BUILT);
 }
 
 /* -- caches ---------------------------------------------------------------------------------- */
@@ -318,59 +308,4 @@ int dataset_look(int dirfd, const char *path, const struct dataset_spec *spec, u
 		r = look_at_dir(root, name);
 	}
 	return r;
-}
-
-/* -- removal --------------------------------------------------------------------------------- */
-
-static int remove_name(int dirfd, const char *name, int flags)
-{
-	return unlinkat(dirfd, name, flags) < 0 && errno != ENOENT ? -errno : 0;
-}
-
-/* Removes the directory `name` of fd and its files. What was never made is no error. */
-static int remove_dir(int fd, const char *name, const struct dataset_spec *spec, uint32_t dir)
-{
-	AUTO(base_close) int dir_fd = openat(fd, name, OPEN_DIR);
-	char file[NAME_BYTES];
-	int r;
-
-	if (dir_fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	r = remove_name(dir_fd, new_file, 0);
-	for (uint32_t i = 0; i < spec->files_per_dir && r == 0; i++) {
-		dataset_file_name(dir * spec->files_per_dir + i, file);
-		r = remove_name(dir_fd, file, 0);
-	}
-	return r < 0 ? r : remove_name(fd, name, AT_REMOVEDIR);
-}
-
-static int remove_top(int root, const struct dataset_spec *spec, uint32_t top)
-{
-	uint32_t dir = top * (1 + spec->subs_per_top);
-	AUTO(base_close) int fd = -1;
-	char name[NAME_BYTES];
-	int r = 0;
-
-	top_name(top, name);
-	fd = openat(root, name, OPEN_DIR);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	for (uint32_t sub = 1; sub <= spec->subs_per_top && r == 0; sub++) {
-		sub_name(sub, name);
-		r = remove_dir(fd, name, spec, dir + sub);
-	}
-	top_name(top, name);
-	return r < 0 ? r : remove_dir(root, name, spec, dir);
-}
-
-int dataset_remove(int dirfd, const char *path, const struct dataset_spec *spec)
-{
-	AUTO(base_close) int root = openat(dirfd, path, OPEN_DIR);
-	int r = 0;
-
-	if (root < 0)
-		return errno == ENOENT ? 0 : -errno;
-	for (uint32_t top = 0; top < spec->tops && r == 0; top++)
-		r = remove_top(root, spec, top);
-	return r < 0 ? r : remove_name(dirfd, path, AT_REMOVEDIR);
 }

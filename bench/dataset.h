@@ -12,7 +12,7 @@
  * Units:   bytes are file lengths, 45,000 for 45,000 files of one byte; dirs and entries include
  *          the root.
  * Owner:   nothing is kept; dirfd and path name the root as for openat(2).
- * Errors:  0 or -errno. What was made before an error stays; dataset_remove() takes it away.
+ * Errors:  0 or -errno. What was made before an error stays.
  * Threads: no state; one call per tree at a time.
  */
 #ifndef BENCH_DATASET_H
@@ -41,8 +41,6 @@ struct dataset_totals {
 
 /** 5,001 directories and 45,000 files: root + 50 + 50x99, 9 files in each but the root. */
 struct dataset_spec dataset_spec_full(void);
-/** 51 directories and 450 files, for tests. */
-struct dataset_spec dataset_spec_small(void);
 /** The same shape with at least `entries` entries: at most 999 more (99 below 1,000 entries). */
 struct dataset_spec dataset_spec_entries(uint64_t entries);
 
@@ -62,12 +60,10 @@ int dataset_build_aged(int dirfd, const char *path, const struct dataset_spec *s
 /** Look at each entry in the first `tops` directories of the root: the kernel has them in its caches then. */
 int dataset_look(int dirfd, const char *path, const struct dataset_spec *spec, uint32_t tops,
                  const volatile sig_atomic_t *stop);
-int dataset_change_one(int dirfd, const char *path, const struct dataset_spec *spec);
-int dataset_change_deep(int dirfd, const char *path, const struct dataset_spec *spec);
-int dataset_change_scattered(int dirfd, const char *path, const struct dataset_spec *spec);
+/** What step adds to the one before it; nothing for DATASET_BUILT. */
+int dataset_change(int dirfd, const char *path, const struct dataset_spec *spec,
+                   enum dataset_step step);
 /** Undo all changes. */
 int dataset_reset(int dirfd, const char *path, const struct dataset_spec *spec);
-/** Remove the tree, whole or half built. Leaves what is not of the data set: then -ENOTEMPTY. */
-int dataset_remove(int dirfd, const char *path, const struct dataset_spec *spec);
 
 #endif

@@ -25,6 +25,10 @@ void dataset_file_name(uint32_t file, char name[static NAME_BYTES]);
 /** Write size_bytes of text to a file; flags are added to those of the open. */
 int dataset_write_file(int dirfd, const char *name, int flags, size_t size_bytes,
                        enum dataset_step step);
+/** Make the directory at path, if it isn't there, and open it. A descriptor or -errno. */
+int dataset_make_root(int dirfd, const char *path);
+/** Give all directories the time of DATASET_BUILT: what is made in one changes its time. */
+int dataset_set_times(int root, const struct dataset_spec *spec);
 /** Give a file or directory the time of a step. */
 int dataset_set_time(int fd, enum dataset_step step);
 

@@ -5,7 +5,7 @@
  *     gendata DIR                     50,001 entries
  *     gendata --entries 1000000 DIR   the same shape, larger; 501: the small fixture of the tests
  *     gendata --aged DIR              the same tree, made as years of use would have left it
- *     gendata --step one DIR          then deep, scattered, reset, remove; with the same --entries
+ *     gendata --step one DIR          then deep, scattered, reset; with the same --entries
  */
 #include "base/base.h"
 #include "bench/dataset.h"
@@ -15,39 +15,28 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static int build(int dirfd, const char *path, const struct dataset_spec *spec)
-{
-	return dataset_build(dirfd, path, spec, NULL);
-}
+static const char *const steps[] = { "build", "one", "deep", "scattered", "reset" };
 
-static int build_aged(int dirfd, const char *path, const struct dataset_spec *spec)
-{
-	return dataset_build_aged(dirfd, path, spec, NULL);
-}
-
-struct step {
-	const char *name;
-	int (*run)(int dirfd, const char *path, const struct dataset_spec *spec);
-	enum dataset_step reached;
+enum {
+	RESET = ARRAY_SIZE(steps) - 1
 };
 
-static const struct step steps[] = {
-	{ "build", build, DATASET_BUILT },
-	{ "one", dataset_change_one, DATASET_ONE },
-	{ "deep", dataset_change_deep, DATASET_DEEP },
-	{ "scattered", dataset_change_scattered, DATASET_SCATTERED },
-	{ "reset", dataset_reset, DATASET_BUILT },
-	{ "remove", dataset_remove, DATASET_BUILT },
-};
-
-static const struct step aged = { "build", build_aged, DATASET_BUILT };
-
-static const struct step *find_step(const char *name)
+static int find_step(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
-		if (strcmp(steps[i].name, name) == 0)
-			return &steps[i];
-	return NULL;
+	int i = RESET;
+
+	while (i >= 0 && strcmp(steps[i], name) != 0)
+		i--;
+	return i;
+}
+
+static int run(int step, bool aged, const char *path, const struct dataset_spec *spec)
+{
+	if (step == RESET)
+		return dataset_reset(AT_FDCWD, path, spec);
+	if (step > 0)
+		return dataset_change(AT_FDCWD, path, spec, (enum dataset_step)step);
+	return (aged ? dataset_build_aged : dataset_build)(AT_FDCWD, path, spec, NULL);
 }
 
 static bool parse_entries(const char *text, struct dataset_spec *ret)
@@ -61,10 +50,9 @@ static bool parse_entries(const char *text, struct dataset_spec *ret)
 
 static int usage(void)
 {
-	(void)fputs(
-		"usage: gendata [--entries N] [--aged | --step build|one|deep|scattered|reset|remove] "
-		"DIR\n",
-		stderr);
+	(void)fputs("usage: gendata [--entries N] [--aged | --step build|one|deep|scattered|reset] "
+	            "DIR\n",
+	            stderr);
 	return 2;
 }
 
@@ -77,30 +65,28 @@ int main(int argc, char **argv)
 		{ 0 },
 	};
 	struct dataset_spec spec = dataset_spec_full();
-	const struct step *step = &steps[0];
 	struct dataset_totals t;
-	int opt, r;
+	bool aged = false;
+	int step = 0, opt, r;
 
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == 'n' && parse_entries(optarg, &spec))
 			continue;
-		if (opt == 'a' && (step = &aged))
+		if (opt == 'a' && (aged = true))
 			continue;
-		if (opt == 's' && (step = find_step(optarg)))
+		if (opt == 's' && (step = find_step(optarg)) >= 0)
 			continue;
 		return usage();
 	}
-	if (optind + 1 != argc)
+	if (optind + 1 != argc || (aged && step))
 		return usage();
-	r = step->run(AT_FDCWD, argv[optind], &spec);
+	r = run(step, aged, argv[optind], &spec);
 	if (r < 0) {
-		(void)fprintf(stderr, "gendata: %s '%s': %s\n", step->name, argv[optind],
+		(void)fprintf(stderr, "gendata: %s '%s': %s\n", steps[step], argv[optind],
 		              strerror(-r));
 		return 1;
 	}
-	if (step->run == dataset_remove)
-		return 0;
-	t = dataset_totals(&spec, step->reached);
+	t = dataset_totals(&spec, step == RESET ? DATASET_BUILT : (enum dataset_step)step);
 	printf("entries %" PRIu64 "\ndirs %" PRIu64 "\nfiles %" PRIu64 "\nbytes %" PRIu64 "\n",
 	       t.entries, t.dirs, t.files, t.bytes);
 	return 0;

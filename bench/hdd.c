@@ -28,14 +28,13 @@ struct disk {
 	bool mounted;
 };
 
-/* Bars on the same image in the same condition; the last is what the others are compared with. */
+/* Bars on the same image in the same condition: all, or the first and the last. */
 struct condition {
 	const char *group;
-	bool aged, half_cached;
-	const struct bench_bar *bars;
-	size_t n_bars;
+	bool all, aged, half_cached;
 };
 
+/* The last is what the others are compared with. */
 static const struct bench_bar all_bars[] = {
 	{ "auto", "scan only, auto", BAR_SCAN, .threads = 0 },
 	{ "one", "scan only, 1 reader", BAR_SCAN, .threads = 1 },
@@ -45,15 +44,10 @@ static const struct bench_bar all_bars[] = {
 	{ "floor", "1 thread in directory order", BAR_FLOOR, .threads = 1 },
 };
 
-static const struct bench_bar pair[] = {
-	{ "auto", "scan only, auto", BAR_SCAN, .threads = 0 },
-	{ "floor", "1 thread in directory order", BAR_FLOOR, .threads = 1 },
-};
-
 static const struct condition conditions[] = {
-	{ HDD_FRESH, .bars = all_bars, .n_bars = ARRAY_SIZE(all_bars) },
-	{ HDD_CACHED, .half_cached = true, .bars = pair, .n_bars = ARRAY_SIZE(pair) },
-	{ HDD_AGED, .aged = true, .bars = pair, .n_bars = ARRAY_SIZE(pair) },
+	{ HDD_FRESH, .all = true },
+	{ HDD_CACHED, .half_cached = true },
+	{ HDD_AGED, .aged = true },
 };
 
 typedef int build(int dirfd, const char *path, const struct dataset_spec *spec,
@@ -76,34 +70,14 @@ static int make_image(struct bench *b, const struct disk *d, const char *image, 
 	return r < 0 ? r : unmounted;
 }
 
-static int make_images(struct bench *b, const struct disk *d)
-{
-	int r = mkdir(d->fs, 0700) < 0 ? -errno : 0;
-
-	bench_progress("making a fresh and an aged disk image");
-	if (r == 0)
-		r = make_image(b, d, d->fresh, dataset_build);
-	return r < 0 ? r : make_image(b, d, d->aged, dataset_build_aged);
-}
-
 /* The name that losetup printed. */
 static int attach_loop(struct bench *b, struct disk *d)
 {
-	char program[PATH_MAX], out[PATH_MAX];
-	char *argv[] = { program,
-		         (char[]){ "--show" },
-		         (char[]){ "-f" },
-		         (char[]){ "-r" },
-		         (char[]){ "--direct-io=on" },
-		         d->file,
-		         NULL };
-	struct spawn s = { .argv = argv, .out = workdir_path(&b->work, "loop", out) };
-	struct spawned done;
+	char out[PATH_MAX];
 	FILE *in;
-	int r = bench_find_program("losetup", program);
+	int r = bench_command_to(workdir_path(&b->work, "loop", out), "losetup", "--show", "-f",
+	                         "-r", "--direct-io=on", d->file, NULL);
 
-	if (r == 0)
-		r = bench_spawn(&s, &done);
 	if (r < 0)
 		return r;
 	in = fopen(out, "re");
@@ -126,16 +100,10 @@ static int say_rotational(const struct disk *d)
 	return fd < 0 || write(fd, "1\n", 2) < 0 ? -errno : 0;
 }
 
-static int attach(struct bench *b, struct disk *d, char *image)
+static int attach(struct bench *b, struct disk *d, const char *image)
 {
-	char program[PATH_MAX];
-	char *argv[] = { program, (char[]){ "-f" }, image, d->sim, NULL };
-	int r = bench_find_own("hddsim", program);
+	int r = bench_serve(d->sim, &d->sim_pid, "hddsim", "-f", image, d->sim, NULL);
 
-	if (r < 0)
-		(void)fprintf(stderr, "bench_tool: there is no program 'hddsim' beside this one\n");
-	if (r == 0)
-		r = bench_serve(argv, d->sim, &d->sim_pid);
 	if (r == 0)
 		r = attach_loop(b, d);
 	if (r == 0)
@@ -205,16 +173,6 @@ static void take_decisions(struct bench *b, const struct condition *c, const cha
 	}
 }
 
-static void take_auto(struct bench *b, const struct condition *c, const struct child_result *result)
-{
-	take_decisions(b, c, result->readers_log);
-	if (b->storage[0])
-		return; /* what stands above the tables is about the first one */
-	memcpy(b->storage, result->storage, sizeof(b->storage));
-	memcpy(b->evidence, result->evidence, sizeof(b->evidence));
-	b->auto_readers = result->counts.readers;
-}
-
 static int run_own(struct bench *b, const struct disk *d, const struct condition *c,
                    const struct bench_bar *bar, struct spawned *done)
 {
@@ -228,8 +186,11 @@ static int run_own(struct bench *b, const struct disk *d, const struct condition
 	(void)snprintf(label, sizeof(label), "%s: %s", c->group, bar->label);
 	named.label = label;
 	plan_check(b, &named, &result.counts);
-	if (bar->kind == BAR_SCAN && bar->threads == 0)
-		take_auto(b, c, &result);
+	if (bar->kind == BAR_SCAN && bar->threads == 0) {
+		take_decisions(b, c, result.readers_log);
+		if (!b->storage[0]) /* what stands above the tables is about the first one */
+			plan_take_storage(b, &result);
+	}
 	return 0;
 }
 
@@ -250,16 +211,17 @@ static int run_bar(struct bench *b, const struct disk *d, const struct condition
 
 static int measure_condition(struct bench *b, struct disk *d, const struct condition *c)
 {
+	const size_t last = ARRAY_SIZE(all_bars) - 1;
 	struct spawned done;
 	int r = 0;
 
-	for (size_t i = 0; i < c->n_bars && r == 0; i++) {
+	for (size_t i = 0; i < last + 1 && r == 0; i += c->all ? 1 : last) {
 		r = attach(b, d, c->aged ? d->aged : d->fresh);
 		if (r == 0)
-			r = run_bar(b, d, c, &c->bars[i], &done);
+			r = run_bar(b, d, c, &all_bars[i], &done);
 		detach(d);
 		if (r == 0)
-			bench_measure(b, c->group, c->bars[i].label, done.sample.wall_ms / 1000,
+			bench_measure(b, c->group, all_bars[i].label, done.sample.wall_ms / 1000,
 			              "s");
 	}
 	return r;
@@ -282,7 +244,10 @@ int hdd_run(struct bench *b)
 	(void)workdir_path(&b->work, "sim/disk", d.file);
 	(void)snprintf(b->machine.filesystem, sizeof(b->machine.filesystem),
 	               "ext4 on a simulated disk");
-	r = make_images(b, &d);
+	bench_progress("making a fresh and an aged disk image");
+	r = mkdir(d.fs, 0700) < 0 ? -errno : make_image(b, &d, d.fresh, dataset_build);
+	if (r == 0)
+		r = make_image(b, &d, d.aged, dataset_build_aged);
 	for (size_t i = 0; i < ARRAY_SIZE(conditions) && r == 0; i++)
 		r = measure_condition(b, &d, &conditions[i]);
 	bench_progress("%s", "");

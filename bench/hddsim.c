@@ -8,25 +8,22 @@
  *     the answer                             serve           with what the image holds
  *
  * Reads that go on where the last one ended, or a little further, cost the transfer only: a disk
- * reads ahead. Writes take no time: a disk acknowledges them from its cache. To scan on it:
+ * reads ahead. The disk is read-only. To scan on it:
  *
- *     hddsim --stats stats ext4.img mnt && loop=$(losetup --show -f -r --direct-io=on mnt/disk)
+ *     hddsim ext4.img mnt && loop=$(losetup --show -f -r --direct-io=on mnt/disk)
  *     echo 1 > /sys/block/${loop#/dev/}/queue/rotational && mount -o ro,noload $loop fs
  *     ... umount fs; losetup -d $loop; fusermount3 -u mnt
  *
  * A new mount starts cold, so no caches need to be dropped. Make the file system with -b 4096:
- * small images get smaller blocks otherwise. Counters are written at the end and at each SIGUSR1.
+ * small images get smaller blocks otherwise.
  */
 #define FUSE_USE_VERSION 312
 #include "base/base.h"
 
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
-#include <getopt.h>
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -54,10 +51,8 @@ struct request {
 
 struct disk {
 	int fd;
-	bool writable;
 	uint64_t size_bytes;
-	int stats_fd; /* -1: standard error */
-	pthread_t server, reporter;
+	pthread_t server;
 	_Atomic bool stop; /* set once, when no more requests come */
 
 	/* The disk thread's own. */
@@ -68,9 +63,6 @@ struct disk {
 	pthread_cond_t arrived;
 	struct request *oldest; /* lock: waiting */
 	struct request **newest;
-	unsigned n_waiting;                                 /* lock: and the one being served */
-	unsigned max_waiting;                               /* lock, as all that follow */
-	uint64_t reads, writes, seeks, bytes_read, busy_ns; /* seeks: reads that were not free */
 };
 
 static struct disk *disk_of(fuse_req_t req)
@@ -97,14 +89,9 @@ static uint64_t position_ns(const struct disk *d, uint64_t offset, uint64_t star
 	return seek_ns + (wanted_ns + REVOLUTION_NS - angle_ns) % REVOLUTION_NS;
 }
 
-static uint64_t start_ns(const struct disk *d, const struct request *r)
-{
-	return MAX(d->free_ns, r->arrived_ns);
-}
-
 static uint64_t done_ns(const struct disk *d, const struct request *r)
 {
-	uint64_t start = start_ns(d, r);
+	uint64_t start = MAX(d->free_ns, r->arrived_ns);
 
 	return start + position_ns(d, r->offset, start) +
 	       r->size_bytes * 1000 / TRANSFER_BYTES_PER_US;
@@ -123,10 +110,6 @@ static struct request *take_nearest(struct disk *d)
 	*best = r->next;
 	if (!*best && d->newest == &r->next)
 		d->newest = best;
-	d->reads++;
-	d->bytes_read += r->size_bytes;
-	d->seeks += position_ns(d, r->offset, start_ns(d, r)) > 0;
-	d->busy_ns += done_ns(d, r) - start_ns(d, r);
 	return r;
 }
 
@@ -142,10 +125,6 @@ static void serve(struct disk *d, struct request *r)
 	d->free_ns = done;
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
 		;
-	/* Before the answer: who reads one block after the other must not seem to be two. */
-	pthread_mutex_lock(&d->lock);
-	d->n_waiting--;
-	pthread_mutex_unlock(&d->lock);
 	if (n < 0)
 		fuse_reply_err(r->req, err);
 	else
@@ -187,36 +166,8 @@ static void disk_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	pthread_mutex_lock(&d->lock);
 	*d->newest = r;
 	d->newest = &r->next;
-	d->n_waiting++;
-	d->max_waiting = MAX(d->max_waiting, d->n_waiting);
 	pthread_cond_signal(&d->arrived);
 	pthread_mutex_unlock(&d->lock);
-}
-
-static void disk_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-                       struct fuse_file_info *fi)
-{
-	struct disk *d = disk_of(req);
-	uint64_t room = (uint64_t)off < d->size_bytes ? d->size_bytes - (uint64_t)off : 0;
-	ssize_t n = pwrite(d->fd, buf, MIN(size, room), off);
-
-	(void)ino;
-	(void)fi;
-	pthread_mutex_lock(&d->lock);
-	d->writes++;
-	pthread_mutex_unlock(&d->lock);
-	if (room == 0 || n < 0)
-		fuse_reply_err(req, room == 0 ? ENOSPC : errno);
-	else
-		fuse_reply_write(req, (size_t)n);
-}
-
-static void disk_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
-{
-	(void)ino;
-	(void)datasync;
-	(void)fi;
-	fuse_reply_err(req, 0);
 }
 
 static void fill_attr(const struct disk *d, fuse_ino_t ino, struct stat *ret)
@@ -227,8 +178,6 @@ static void fill_attr(const struct disk *d, fuse_ino_t ino, struct stat *ret)
 		ret->st_nlink = 2;
 		return;
 	}
-	if (d->writable)
-		ret->st_mode |= 0200;
 	ret->st_size = (off_t)d->size_bytes;
 	ret->st_uid = getuid();
 	ret->st_gid = getgid();
@@ -277,7 +226,7 @@ static void disk_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	if (ino != DISK_INO)
 		fuse_reply_err(req, EISDIR);
-	else if ((fi->flags & O_ACCMODE) != O_RDONLY && !disk_of(req)->writable)
+	else if ((fi->flags & O_ACCMODE) != O_RDONLY)
 		fuse_reply_err(req, EROFS);
 	else {
 		fi->direct_io = 1; /* no page cache of this file: each read reaches the disk */
@@ -300,63 +249,15 @@ static const struct fuse_lowlevel_ops disk_ops = {
 	.readdir = disk_readdir,
 	.open = disk_open,
 	.read = disk_read,
-	.write = disk_write,
-	.fsync = disk_fsync,
 };
 
-static void report(struct disk *d)
-{
-	char text[512];
-	int len;
-
-	pthread_mutex_lock(&d->lock);
-	len = snprintf(text, sizeof(text),
-	               "reads %" PRIu64 "\nwrites %" PRIu64 "\nseeks %" PRIu64
-	               "\nbytes_read %" PRIu64 "\nbusy_ms %" PRIu64 "\nmax_waiting %u\n",
-	               d->reads, d->writes, d->seeks, d->bytes_read, d->busy_ns / 1000000,
-	               d->max_waiting);
-	pthread_mutex_unlock(&d->lock);
-	if (d->stats_fd < 0) {
-		(void)fputs(text, stderr);
-		return;
-	}
-	/* Counters only grow, so this text covers the last one. */
-	if (pwrite(d->stats_fd, text, (size_t)len, 0) != len)
-		(void)fprintf(stderr, "hddsim: statistics: %s\n", strerror(errno));
-}
-
-/* Reports at every SIGUSR1; stop_threads() sends the last one. */
-static void *run_reports(void *arg)
-{
-	struct disk *d = arg;
-	sigset_t set;
-	int sig;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR1);
-	do {
-		sigwait(&set, &sig);
-		report(d);
-	} while (!d->stop);
-	return NULL;
-}
-
-static int start_threads(struct disk *d)
-{
-	int r = pthread_create(&d->server, NULL, run_disk, d);
-
-	return r ? r : pthread_create(&d->reporter, NULL, run_reports, d);
-}
-
-static void stop_threads(struct disk *d)
+static void stop_server(struct disk *d)
 {
 	pthread_mutex_lock(&d->lock);
 	d->stop = true;
 	pthread_cond_signal(&d->arrived);
 	pthread_mutex_unlock(&d->lock);
 	pthread_join(d->server, NULL);
-	pthread_kill(d->reporter, SIGUSR1);
-	pthread_join(d->reporter, NULL);
 }
 
 static int serve_mount(struct disk *d, const char *path, bool foreground)
@@ -380,9 +281,9 @@ static int serve_mount(struct disk *d, const char *path, bool foreground)
 	if (fuse_session_mount(se, mountpoint) != 0)
 		goto remove_handlers;
 	/* Threads don't survive the fork in here. */
-	if (fuse_daemonize(foreground) == 0 && start_threads(d) == 0) {
+	if (fuse_daemonize(foreground) == 0 && pthread_create(&d->server, NULL, run_disk, d) == 0) {
 		r = fuse_session_loop(se) < 0;
-		stop_threads(d);
+		stop_server(d);
 	}
 	fuse_session_unmount(se);
 remove_handlers:
@@ -398,10 +299,7 @@ static int open_image(struct disk *d, const char *path)
 {
 	off_t size;
 
-	d->fd = open(path, O_RDWR | O_CLOEXEC);
-	d->writable = d->fd >= 0;
-	if (d->fd < 0)
-		d->fd = open(path, O_RDONLY | O_CLOEXEC);
+	d->fd = open(path, O_RDONLY | O_CLOEXEC);
 	size = d->fd < 0 ? -1 : lseek(d->fd, 0, SEEK_END);
 	if (size < 0)
 		return -errno;
@@ -411,21 +309,14 @@ static int open_image(struct disk *d, const char *path)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = { { "stats", required_argument, NULL, 's' }, { 0 } };
-	struct disk d = { .fd = -1, .stats_fd = -1, .newest = &d.oldest };
-	const char *stats = NULL;
+	struct disk d = { .fd = -1, .newest = &d.oldest };
 	bool foreground = false;
-	sigset_t set;
 	int opt, r;
 
-	while ((opt = getopt_long(argc, argv, "f", options, NULL)) != -1) {
-		if (opt == '?')
-			break;
-		foreground |= opt == 'f';
-		stats = opt == 's' ? optarg : stats;
-	}
+	while ((opt = getopt(argc, argv, "f")) == 'f')
+		foreground = true;
 	if (opt != -1 || optind + 2 != argc) {
-		(void)fputs("usage: hddsim [-f] [--stats FILE] IMAGE MOUNTPOINT\n", stderr);
+		(void)fputs("usage: hddsim [-f] IMAGE MOUNTPOINT\n", stderr);
 		return 2;
 	}
 	pthread_mutex_init(&d.lock, NULL);
@@ -435,15 +326,5 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "hddsim: open image '%s': %s\n", argv[optind], strerror(-r));
 		return 1;
 	}
-	if (stats)
-		d.stats_fd = open(stats, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (stats && d.stats_fd < 0) {
-		(void)fprintf(stderr, "hddsim: open '%s': %s\n", stats, strerror(errno));
-		return 1;
-	}
-	/* Blocked before any thread starts, so that the reporter alone gets it. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	return serve_mount(&d, argv[optind + 1], foreground);
 }

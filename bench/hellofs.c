@@ -10,7 +10,6 @@
  *
  *     --keep-cache       an open keeps the pages that the kernel has
  *     --no-open          open and opendir say ENOSYS, and the kernel stops asking
- *     --no-readdirplus   a listing carries names only
  *     -f, -s, -o ...     as in every FUSE program
  */
 #define FUSE_USE_VERSION 312
@@ -33,14 +32,13 @@ static const char content[] = "204804096\n";
 
 struct hello {
 	unsigned entries;
-	int keep_cache, no_open, no_readdirplus;
+	int keep_cache, no_open;
 };
 
 static const struct fuse_opt hello_options[] = {
 	{ "--entries %u", offsetof(struct hello, entries), 0 },
 	{ "--keep-cache", offsetof(struct hello, keep_cache), 1 },
 	{ "--no-open", offsetof(struct hello, no_open), 1 },
-	{ "--no-readdirplus", offsetof(struct hello, no_readdirplus), 1 },
 	FUSE_OPT_END,
 };
 
@@ -197,16 +195,7 @@ static void hello_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t
 	list(req, ino, size, off, fuse_add_direntry_plus);
 }
 
-static void hello_init(void *arg, struct fuse_conn_info *conn)
-{
-	const struct hello *h = arg;
-
-	if (h->no_readdirplus)
-		conn->want &= ~(unsigned)FUSE_CAP_READDIRPLUS;
-}
-
 static const struct fuse_lowlevel_ops hello_ops = {
-	.init = hello_init,
 	.lookup = hello_lookup,
 	.getattr = hello_getattr,
 	.open = hello_open,
@@ -263,10 +252,9 @@ int main(int argc, char **argv)
 	    fuse_parse_cmdline(&args, &opts) == 0 && opts.mountpoint && h.entries <= MAX_ENTRIES)
 		r = serve_mount(&args, &opts, &h);
 	else
-		(void)fputs(
-			"usage: hellofs [-f] [-s] [--keep-cache] [--no-open] [--no-readdirplus] "
-			"[--entries N] MOUNTPOINT\n",
-			stderr);
+		(void)fputs("usage: hellofs [-f] [-s] [--keep-cache] [--no-open] "
+		            "[--entries N] MOUNTPOINT\n",
+		            stderr);
 	free(opts.mountpoint);
 	fuse_opt_free_args(&args);
 	return r;

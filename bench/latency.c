@@ -3,8 +3,7 @@
  * latency - see latency.h.
  */
 #include "bench/latency.h"
-
-#include "base/base.h"
+#include "bench/bench.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,6 +12,7 @@
 enum {
 	READ_BYTES = 64 * 1024,
 	DENTS_BYTES = 32 * 1024,
+	ROUNDS = 25,
 };
 
 struct scratch {
@@ -83,26 +83,12 @@ static int take_turn(const struct mode *mode, struct latency *l, struct scratch 
 	return 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(struct latency *l)
-{
-	qsort(l->samples, l->n, sizeof(*l->samples), by_size);
-	return (l->samples[(l->n - 1) / 2] + l->samples[l->n / 2]) / 2;
-}
-
-static int take_turns(const struct mode *mode, unsigned rounds, struct latency *l, size_t n,
-                      const char **failed)
+static int take_turns(const struct mode *mode, struct latency *l, size_t n, const char **failed)
 {
 	struct scratch scratch;
 
 	/* The first round warms up and does not count. */
-	for (unsigned round = 0; round <= rounds; round++)
+	for (unsigned round = 0; round <= ROUNDS; round++)
 		for (size_t i = 0; i < n; i++) {
 			int r = take_turn(mode, &l[i], &scratch);
 
@@ -113,14 +99,13 @@ static int take_turns(const struct mode *mode, unsigned rounds, struct latency *
 				l[i].n = 0;
 		}
 	for (size_t i = 0; i < n; i++)
-		l[i].us = median(&l[i]) / (double)MAX(l[i].handled, 1);
+		l[i].us = median_of(l[i].samples, l[i].n) / (double)MAX(l[i].handled, 1);
 	return 0;
 }
 
-int latency_measure(enum latency_op op, unsigned rounds, struct latency *l, size_t n,
-                    const char **failed)
+int latency_measure(enum latency_op op, struct latency *l, size_t n, const char **failed)
 {
-	size_t samples = (size_t)rounds * modes[op].samples_per_turn;
+	size_t samples = (size_t)ROUNDS * modes[op].samples_per_turn;
 	AUTO(base_free) double *all = calloc(n * samples, sizeof(*all));
 
 	*failed = l[0].path;
@@ -128,5 +113,5 @@ int latency_measure(enum latency_op op, unsigned rounds, struct latency *l, size
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		l[i] = (struct latency){ .path = l[i].path, .samples = all + i * samples };
-	return take_turns(&modes[op], rounds, l, n, failed);
+	return take_turns(&modes[op], l, n, failed);
 }

@@ -20,11 +20,6 @@ enum latency_op {
 	LATENCY_READDIR, /* a whole listing, names only */
 };
 
-enum {
-	LATENCY_ROUNDS = 25,
-	LATENCY_ROUNDS_MAX = 100000
-};
-
 struct latency {
 	const char *path;
 	double us;       /* result */
@@ -33,7 +28,6 @@ struct latency {
 	size_t n;
 };
 
-int latency_measure(enum latency_op op, unsigned rounds, struct latency *l, size_t n,
-                    const char **failed);
+int latency_measure(enum latency_op op, struct latency *l, size_t n, const char **failed);
 
 #endif

@@ -183,15 +183,13 @@ void peer_find(const struct peer *p, const struct workdir *w, struct peer_found 
 
 /* -- comparing ------------------------------------------------------------------------------- */
 
-struct rule {
-	uint64_t total;
-	const char *reason;
-};
-
+/* Why a total in bytes is what it is, by the first rule that fits; NULL: no known reason. */
 static const char *explain(uint64_t total, const struct tree_sums *t)
 {
-	const struct rule rules[] = {
-		{ t->once, "same" },
+	const struct {
+		uint64_t total;
+		const char *reason;
+	} rules[] = {
 		{ t->once - t->dir_bytes, "leaves out the space of directories themselves" },
 		{ t->once - t->root_bytes, "leaves out the space of the top directory itself" },
 		{ t->once - t->dir_bytes + t->dirs * 4096, "counts each directory as 4096 bytes" },
@@ -208,34 +206,25 @@ static const char *explain(uint64_t total, const struct tree_sums *t)
 	return NULL;
 }
 
-static void compare_bytes(struct peer_found *f, const struct tree_sums *t)
-{
-	const char *reason = explain(f->total, t);
-	double percent = ((double)f->total / (double)MAX(t->once, 1) - 1) * 100;
-
-	if (reason && f->total == t->once)
-		(void)snprintf(f->compared, TEXT_BYTES, "%s", reason);
-	else if (reason)
-		(void)snprintf(f->compared, TEXT_BYTES, "%+.2f%%: %s", percent, reason);
-	else
-		(void)snprintf(f->compared, TEXT_BYTES, "%+.2f%%: no known reason", percent);
-	f->differs = !reason;
-}
-
 static void compare_total(const struct peer *p, struct peer_found *f, const struct tree_sums *t)
 {
-	if (p->unit == PEER_BYTES) {
-		compare_bytes(f, t);
-	} else if (p->unit == PEER_NAMES) {
+	double off = (double)f->total / (double)MAX(t->once, 1) - 1;
+	const char *reason = explain(f->total, t);
+
+	if (p->unit == PEER_NAMES) {
 		f->differs = f->total != t->names;
 		(void)snprintf(f->compared, TEXT_BYTES, "%s number of names; adds up no sizes",
 		               f->differs ? "another" : "same");
-	} else {
-		double off = fabs((double)f->total / (double)MAX(t->once, 1) - 1);
-
-		f->differs = off > 0.06;
+	} else if (p->unit == PEER_ROUNDED) {
+		f->differs = fabs(off) > 0.06;
 		(void)snprintf(f->compared, TEXT_BYTES, "%s, as far as it prints digits",
 		               f->differs ? "differs" : "same");
+	} else if (f->total == t->once) {
+		(void)snprintf(f->compared, TEXT_BYTES, "same");
+	} else {
+		f->differs = !reason;
+		(void)snprintf(f->compared, TEXT_BYTES, "%+.2f%%: %s", off * 100,
+		               reason ? reason : "no known reason");
 	}
 }
 

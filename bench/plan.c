@@ -14,6 +14,7 @@
 #include "bench/bench.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <unistd.h>
 
 static const struct bench_bar own_bars[] = {
@@ -66,16 +67,6 @@ void plan_bars(struct bench *b)
 	}
 }
 
-static int allocate_samples(struct bench *b)
-{
-	for (size_t i = 0; i < b->n_bars; i++) {
-		b->bar[i].sample = calloc(b->options.runs, sizeof(*b->bar[i].sample));
-		if (!b->bar[i].sample)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 /* -- the tree -------------------------------------------------------------------------------- */
 
 int plan_build(struct bench *b)
@@ -104,39 +95,40 @@ static struct dataset_totals expected_totals(const struct bench *b, const struct
 		                        first->apparent };
 }
 
-static void check_totals(struct bench *b, const struct bench_bar *bar, const struct bench_counts *c)
-{
-	struct dataset_totals want = expected_totals(b, bar);
-	/* The floor doesn't add up lengths, and crosses mounts: of an existing tree it may see more. */
-	bool floor = bar->kind == BAR_FLOOR;
-	uint64_t bytes = floor ? want.bytes : c->apparent;
-
-	if ((floor && b->options.tree) || (c->files == want.files && c->dirs == want.dirs &&
-	                                   c->entries == want.entries && bytes == want.bytes))
-		return;
-	bench_wrong(b, "%s: %llu files, %llu directories, %llu bytes; must be %llu, %llu, %llu%s",
-	            bar->label, (unsigned long long)c->files, (unsigned long long)c->dirs,
-	            (unsigned long long)bytes, (unsigned long long)want.files,
-	            (unsigned long long)want.dirs, (unsigned long long)want.bytes,
-	            b->options.tree ? ", as in the first run: did the tree change?" : "");
-}
-
-/* One open and at most two reads a directory, one stat an entry; whatever the order and readers. */
-static void check_calls(struct bench *b, const struct bench_bar *bar, const struct bench_counts *c)
-{
-	if (bar->kind == BAR_FLOOR || b->options.tree ||
-	    (c->openat <= c->dirs && c->statx <= c->entries && c->getdents <= 2 * c->dirs))
-		return;
-	bench_wrong(b, "%s: openat %llu, statx %llu, getdents %llu; at most %llu, %llu, %llu",
-	            bar->label, (unsigned long long)c->openat, (unsigned long long)c->statx,
-	            (unsigned long long)c->getdents, (unsigned long long)c->dirs,
-	            (unsigned long long)c->entries, (unsigned long long)(2 * c->dirs));
-}
-
 void plan_check(struct bench *b, const struct bench_bar *bar, const struct bench_counts *c)
 {
-	check_totals(b, bar, c);
-	check_calls(b, bar, c);
+	struct dataset_totals want = expected_totals(b, bar);
+	bool floor = bar->kind == BAR_FLOOR, existing = b->options.tree != NULL;
+	/* One open and at most two reads a directory, one stat an entry; in any order. */
+	const struct {
+		const char *what;
+		uint64_t is, least, most;
+	} rules[] = {
+		{ "files", c->files, want.files, want.files },
+		{ "directories", c->dirs, want.dirs, want.dirs },
+		{ "entries", c->entries, want.entries, want.entries },
+		{ "bytes", floor ? want.bytes : c->apparent, want.bytes, want.bytes },
+		{ "openat", c->openat, 0, c->dirs },
+		{ "statx", c->statx, 0, c->entries },
+		{ "getdents64", c->getdents, 0, 2 * c->dirs },
+	};
+	/* The floor crosses mounts: of an existing tree it may see more. */
+	size_t n = floor && existing ? 0 : floor || existing ? 4 : ARRAY_SIZE(rules);
+
+	for (size_t i = 0; i < n; i++)
+		if (rules[i].is < rules[i].least || rules[i].is > rules[i].most)
+			bench_wrong(b, "%s: %" PRIu64 " %s; must be %s%" PRIu64 "%s", bar->label,
+			            rules[i].is, rules[i].what, rules[i].least ? "" : "at most ",
+			            rules[i].most,
+			            existing ? ", as in the first run: did the tree change?" : "");
+}
+
+/* Of the run that chose its readers itself. */
+void plan_take_storage(struct bench *b, const struct child_result *result)
+{
+	memcpy(b->storage, result->storage, sizeof(b->storage));
+	memcpy(b->evidence, result->evidence, sizeof(b->evidence));
+	b->auto_readers = result->counts.readers;
 }
 
 /* -- one run --------------------------------------------------------------------------------- */
@@ -168,11 +160,8 @@ static void take_result(struct bench *b, struct bench_bar *bar, const struct chi
 	last.index_bytes = now.index_bytes; /* in pages; not worth a remark */
 	bar->vary |= bar->n > 0 && memcmp(&last, &now, sizeof(now)) != 0;
 	plan_check(b, bar, &now);
-	if (strcmp(bar->key, "scan-auto") == 0) {
-		memcpy(b->storage, result->storage, sizeof(b->storage));
-		memcpy(b->evidence, result->evidence, sizeof(b->evidence));
-		b->auto_readers = now.readers;
-	}
+	if (strcmp(bar->key, "scan-auto") == 0)
+		plan_take_storage(b, result);
 }
 
 static int run_own(struct bench *b, struct bench_bar *bar, struct spawned *done)
@@ -226,47 +215,20 @@ static int run_bar(struct bench *b, struct bench_bar *bar)
 
 /* -- rounds ---------------------------------------------------------------------------------- */
 
-static int run_fresh_bars(struct bench *b)
+/* All that are warm, in order, or all others, beginning with another one in each round. */
+static int run_bars(struct bench *b, bool warm)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < b->n_bars && r == 0; i++) {
-		struct bench_bar *bar = &b->bar[(i + b->rounds) % b->n_bars];
+		struct bench_bar *bar = &b->bar[warm ? i : (i + b->rounds) % b->n_bars];
 
-		if (!is_warm(bar))
-			r = run_bar(b, bar);
-	}
-	return r;
-}
-
-typedef int change(int dirfd, const char *path, const struct dataset_spec *spec);
-
-int plan_change(const struct bench *b, const struct bench_bar *bar)
-{
-	static change *const changes[] = {
-		[DATASET_ONE] = dataset_change_one,
-		[DATASET_DEEP] = dataset_change_deep,
-		[DATASET_SCATTERED] = dataset_change_scattered,
-	};
-
-	return changes[bar->step] ? changes[bar->step](AT_FDCWD, b->tree, &b->spec) : 0;
-}
-
-static int run_warm_bars(struct bench *b)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < b->n_bars && r == 0; i++) {
-		struct bench_bar *bar = &b->bar[i];
-
-		if (!is_warm(bar))
+		if (is_warm(bar) != warm)
 			continue;
-		r = plan_change(b, bar);
+		r = dataset_change(AT_FDCWD, b->tree, &b->spec, bar->step);
 		if (r == 0)
 			r = run_bar(b, bar);
 	}
-	if (r == 0 && !b->options.tree)
-		r = dataset_reset(AT_FDCWD, b->tree, &b->spec);
 	return r;
 }
 
@@ -300,23 +262,28 @@ static bool is_enough(const struct bench *b, uint64_t start_ns)
 {
 	uint64_t seconds = (clock_ns(CLOCK_MONOTONIC) - start_ns) / 1000000000u;
 
-	if (b->options.budget_s && b->rounds >= 3 && seconds >= b->options.budget_s)
-		return true;
-	return b->rounds >= b->options.runs;
+	return b->rounds >= b->options.runs ||
+	       (b->options.budget_s && b->rounds >= 3 && seconds >= b->options.budget_s);
 }
 
 int plan_run(struct bench *b)
 {
 	struct machine_use use;
-	int r = allocate_samples(b);
+	int r = 0;
 
+	for (size_t i = 0; i < b->n_bars && r == 0; i++) {
+		b->bar[i].sample = calloc(b->options.runs, sizeof(*b->bar[i].sample));
+		r = b->bar[i].sample ? 0 : -ENOMEM;
+	}
 	if (r == 0)
 		r = compare_peers(b);
 	machine_use_get(&use);
 	while (r == 0 && !is_enough(b, use.wall_ns)) {
-		r = run_fresh_bars(b);
+		r = run_bars(b, false);
 		if (r == 0)
-			r = run_warm_bars(b);
+			r = run_bars(b, true);
+		if (r == 0 && !b->options.tree)
+			r = dataset_reset(AT_FDCWD, b->tree, &b->spec);
 		if (r == 0)
 			b->rounds++;
 	}

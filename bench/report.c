@@ -102,7 +102,7 @@ static const struct column measure_columns[] = {
 
 static const struct column fact_columns[] = {
 	{ NULL, "storage", TEXT, offsetof(struct fact, name), 0, 0, 0, NULL },
-	{ NULL, "", CHARS, offsetof(struct fact, value), 0, 0, 0, NULL },
+	{ NULL, "", TEXT, offsetof(struct fact, value), 0, 0, 0, NULL },
 };
 
 static const struct column decision_columns[] = {
@@ -160,9 +160,10 @@ static struct table *add(struct report *r, const struct table *t)
 #define ROWS(row, n)   .rows = (row), .row_bytes = sizeof((row)[0]), .n_rows = (n)
 #define COLUMNS(array) .columns = (array), .n_columns = ARRAY_SIZE(array)
 
-struct table report_bars(const struct bench *b, const char *key, unsigned kinds)
+struct table report_bars(const struct bench *b, const char *key, const char *title, unsigned kinds)
 {
 	return (struct table){ .key = key,
+		               .title = title,
 		               COLUMNS(bar_columns),
 		               ROWS(b->bar, b->n_bars),
 		               .kinds = kinds,
@@ -243,10 +244,9 @@ static void note_verification(const struct bench *b, struct text *notes)
 static void add_own(const struct bench *b, struct report *r)
 {
 	const struct bench_bar *fastest = bench_fastest_peer(b);
-	struct table own = report_bars(b, NULL, OWN);
+	struct table own = report_bars(b, NULL, "Runs", OWN);
 	struct text *notes = &add(r, &own)->notes;
 
-	r->table[r->n_tables - 1].title = "Runs";
 	text_printf(notes,
 	            "Times are medians, of whole processes from fork to exit. /floor2: against the "
 	            "minimal loop with 2 threads; /peer: against the fastest program that looks at "
@@ -260,11 +260,10 @@ static void add_own(const struct bench *b, struct report *r)
 
 static void add_peers(const struct bench *b, struct report *r)
 {
-	struct table peers = report_bars(b, NULL, BAR_PEER);
+	struct table peers = report_bars(b, NULL, "Other programs, in the same rounds", BAR_PEER);
 	struct text *notes = &add(r, &peers)->notes;
 	const char *before = "Not installed: ";
 
-	r->table[r->n_tables - 1].title = "Other programs, in the same rounds";
 	text_puts(notes,
 	          "scan/it, scan+store/it: our \"scan only, auto\" and \"auto cold\" against "
 	          "it; 0.5 is half its time. its total: compared with ours in disk space, in "
@@ -310,14 +309,12 @@ static void add_storage(const struct bench *b, struct report *r)
 	struct table *t = add(
 		r,
 		&(struct table){ .title = "Storage", COLUMNS(fact_columns), ROWS(r->fact, FACTS) });
+	struct fact *f = r->fact;
 
-	r->fact[0].name = "file system";
-	(void)snprintf(r->fact[0].value, TEXT_BYTES, "%s", b->machine.filesystem);
-	r->fact[1].name = "device";
-	(void)snprintf(r->fact[1].value, TEXT_BYTES, "%s",
-	               b->storage[0] ? b->storage : "not known");
-	r->fact[2].name = "auto chose";
-	(void)snprintf(r->fact[2].value, TEXT_BYTES, "%" PRIu64 " readers", b->auto_readers);
+	f[0] = (struct fact){ "file system", b->machine.filesystem };
+	f[1] = (struct fact){ "device", b->storage[0] ? b->storage : "not known" };
+	f[2] = (struct fact){ "auto chose", r->readers };
+	(void)snprintf(r->readers, sizeof(r->readers), "%" PRIu64 " readers", b->auto_readers);
 	if (b->evidence[0])
 		text_printf(&t->notes, "%s\n", b->evidence);
 }
@@ -371,7 +368,7 @@ static void add_lines(const struct bench *b, struct text *lines)
 
 static void make(struct bench *b, struct report *r)
 {
-	struct table bars = report_bars(b, "bars", OWN | BAR_PEER);
+	struct table bars = report_bars(b, "bars", NULL, OWN | BAR_PEER);
 
 	finish(b);
 	r->bench = b;

@@ -20,8 +20,7 @@ struct scaling {
 };
 
 struct fact {
-	const char *name;
-	char value[TEXT_BYTES];
+	const char *name, *value;
 };
 
 struct report {
@@ -34,6 +33,7 @@ struct report {
 	/* Rows. */
 	struct scaling scaling_row[SCALING_ROWS];
 	struct fact fact[FACTS];
+	char readers[32];
 	struct target target[TARGETS_MAX];
 };
 

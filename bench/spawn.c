@@ -165,28 +165,42 @@ const char *spawned_problem(const struct spawned *p, const struct spawn *s,
 	return buf;
 }
 
-int bench_command(const char *program, ...)
+/* argv of a program and what follows until NULL. */
+struct command {
+	char path[PATH_MAX];
+	char *argv[COMMAND_ARGS];
+};
+
+static int gather(struct command *c, const char *program, va_list args)
 {
-	char path[PATH_MAX], problem[TEXT_BYTES];
-	char *argv[COMMAND_ARGS] = { path };
-	struct spawn s = { .argv = argv, .timeout_s = 600, .always = true };
-	struct spawned done;
+	int r = bench_find_own(program, c->path);
 	size_t n = 1;
-	va_list args;
-	int r = bench_find_program(program, path);
 
 	if (r < 0)
-		return r;
-	va_start(args, program);
-	while (n + 1 < COMMAND_ARGS && (argv[n] = va_arg(args, char *)))
+		(void)fprintf(stderr, "bench_tool: there is no program '%s'\n", program);
+	c->argv[0] = c->path;
+	while (n + 1 < COMMAND_ARGS && (c->argv[n] = va_arg(args, char *)))
 		n++;
+	c->argv[n] = NULL;
+	return r;
+}
+
+int bench_command_to(const char *out, const char *program, ...)
+{
+	struct command c;
+	struct spawn s = { .argv = c.argv, .out = out, .timeout_s = 600, .always = true };
+	char problem[TEXT_BYTES];
+	struct spawned done;
+	va_list args;
+	int r;
+
+	va_start(args, program);
+	r = gather(&c, program, args);
 	va_end(args);
-	argv[n] = NULL;
-	r = bench_spawn(&s, &done);
-	if (r < 0)
+	if (r == 0)
+		r = bench_spawn(&s, &done);
+	if (r < 0 || !spawned_problem(&done, &s, problem))
 		return r;
-	if (!spawned_problem(&done, &s, problem))
-		return 0;
 	(void)fprintf(stderr, "bench_tool: %s: %s\n", program, problem);
 	return -EIO;
 }
@@ -202,15 +216,22 @@ static bool is_mounted(const char *path)
 	return lstat(path, &here) == 0 && lstat(parent, &above) == 0 && here.st_dev != above.st_dev;
 }
 
-int bench_serve(char *const argv[], const char *path, pid_t *ret)
+int bench_serve(const char *path, pid_t *ret, const char *program, ...)
 {
-	const struct spawn s = { .argv = argv };
 	const struct timespec pause = { 0, PAUSE_NS };
-	int r = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : fork_and_exec(&s, -1, ret);
+	struct command c;
+	const struct spawn s = { .argv = c.argv };
+	va_list args;
+	int r, status;
 
+	va_start(args, program);
+	r = gather(&c, program, args);
+	va_end(args);
+	if (r == 0 && mkdir(path, 0700) < 0 && errno != EEXIST)
+		r = -errno;
+	if (r == 0)
+		r = fork_and_exec(&s, -1, ret);
 	for (int i = 0; i < TRIES && r == 0; i++) {
-		int status;
-
 		if (is_mounted(path))
 			return 0;
 		if (waitpid(*ret, &status, WNOHANG) != 0) {

@@ -82,35 +82,21 @@ struct syntax {
 	const char *between, *end, *note[3], *line[2]; /* first note, before, after */
 };
 
+/* clang-format off */
 static const struct syntax syntaxes[] = {
-	[FORMAT_TABLE] = { { "\n", "\n\n" },
-	                   { "", "\n" },
-	                   { "", "\n" },
-	                   { "", "", "" },
-	                   { "", "", "" },
-	                   "  ",
-	                   "",
-	                   { "\n", "", "\n" },
-	                   { "", "\n" } },
-	[FORMAT_MARKDOWN] = { { "\n### ", "\n\n" },
-	                      { "", "|\n" },
-	                      { "", "|\n" },
-	                      { "| ", "| ", " " },
-	                      { "| ", "| ", " " },
-	                      "",
-	                      "",
-	                      { "\n", "- ", "\n" },
-	                      { "- ", "\n" } },
-	[FORMAT_HTML] = { { "<h2>", "</h2>\n<div class=\"scroll\"><table>\n" },
-	                  { "<thead><tr>", "</tr></thead>\n<tbody>\n" },
-	                  { "<tr>", "</tr>\n" },
-	                  { "<th>", "<th class=\"t\">", "</th>" },
-	                  { "<td>", "<td class=\"t\">", "</td>" },
-	                  "",
-	                  "</tbody></table></div>\n",
-	                  { "", "<p class=\"note\">", "</p>\n" },
-	                  { "<li>", "</li>\n" } },
+	[FORMAT_TABLE] = {
+		{ "\n", "\n\n" }, { "", "\n" }, { "", "\n" }, { "", "", "" }, { "", "", "" }, "  ", "",
+		{ "\n", "", "\n" }, { "", "\n" } },
+	[FORMAT_MARKDOWN] = {
+		{ "\n### ", "\n\n" }, { "", "|\n" }, { "", "|\n" }, { "| ", "| ", " " }, { "| ", "| ", " " }, "", "",
+		{ "\n", "- ", "\n" }, { "- ", "\n" } },
+	[FORMAT_HTML] = {
+		{ "<h2>", "</h2>\n<div class=\"scroll\"><table>\n" },
+		{ "<thead><tr>", "</tr></thead>\n<tbody>\n" }, { "<tr>", "</tr>\n" },
+		{ "<th>", "<th class=\"t\">", "</th>" }, { "<td>", "<td class=\"t\">", "</td>" }, "",
+		"</tbody></table></div>\n", { "", "<p class=\"note\">", "</p>\n" }, { "<li>", "</li>\n" } },
 };
+/* clang-format on */
 
 /* Bytes that would steer a terminal are escaped everywhere; then what the format itself uses. */
 static void put_escaped(struct text *out, enum table_format format, const char *s, size_t len)
@@ -149,6 +135,8 @@ void table_lines(const struct text *lines, enum table_format format, bool notes,
 		text_puts(out, s->note[0]);
 	for (const char *p = lines->p; p && p < lines->p + lines->len; p = end + 1) {
 		end = memchr(p, '\n', (size_t)(lines->p + lines->len - p));
+		if (!end)
+			end = lines->p + lines->len;
 		text_puts(out, notes ? s->note[1] : s->line[0]);
 		put_escaped(out, format, p, (size_t)(end - p));
 		text_puts(out, notes ? s->note[2] : s->line[1]);

@@ -55,8 +55,11 @@ static int run_strace(const struct strace *st, const char *const mode[static MOD
 	return r;
 }
 
-/* Lines of a call are complete or "unfinished"; the "resumed" second half has no "name(". */
-static int count_lines(const char *path, struct bench_counts *ret)
+/*
+ * What strace wrote: lines of calls, complete or "unfinished" (the "resumed" second half has no "name("),
+ * or with -c -U name,calls a last row "total  70004".
+ */
+static int read_output(const char *path, struct bench_counts *calls, uint64_t *total)
 {
 	FILE *in = fopen(path, "re");
 	char *line = NULL;
@@ -64,30 +67,15 @@ static int count_lines(const char *path, struct bench_counts *ret)
 
 	if (!in)
 		return -errno;
-	*ret = (struct bench_counts){ 0 };
+	*calls = (struct bench_counts){ 0 };
 	while (getline(&line, &cap, in) > 0) {
-		ret->statx += strstr(line, " statx(") != NULL;
-		ret->getdents += strstr(line, " getdents64(") != NULL;
+		calls->statx += strstr(line, " statx(") != NULL;
+		calls->getdents += strstr(line, " getdents64(") != NULL;
 		/* What is opened with O_PATH is not read: the way to what the storage is. */
-		ret->openat += strstr(line, " openat(") && strstr(line, "O_DIRECTORY") &&
-		               !strstr(line, "O_PATH");
+		calls->openat += strstr(line, " openat(") && strstr(line, "O_DIRECTORY") &&
+		                 !strstr(line, "O_PATH");
+		(void)sscanf(line, " total %" SCNu64, total);
 	}
-	free(line);
-	(void)fclose(in);
-	return 0;
-}
-
-/* The last row of strace -c -U name,calls: "total  70004" */
-static int read_total(const char *path, uint64_t *ret)
-{
-	FILE *in = fopen(path, "re");
-	char *line = NULL;
-	size_t cap = 0;
-
-	if (!in)
-		return -errno;
-	while (getline(&line, &cap, in) > 0)
-		(void)sscanf(line, " total %" SCNu64, ret);
 	free(line);
 	(void)fclose(in);
 	return 0;
@@ -117,7 +105,7 @@ static int verify_own(struct bench *b, struct bench_bar *bar, const struct strac
 	int r;
 
 	(void)workdir_path(&b->work, cold ? "verify.db" : "store-auto.db", index);
-	r = plan_change(b, bar);
+	r = dataset_change(AT_FDCWD, b->tree, &b->spec, bar->step);
 	if (r == 0)
 		r = child_args(&a, bar, b->tree, index);
 	if (r == 0 && cold)
@@ -125,7 +113,7 @@ static int verify_own(struct bench *b, struct bench_bar *bar, const struct strac
 	if (r == 0)
 		r = run_strace(st, each_call, a.argv, b);
 	if (r == 0)
-		r = count_lines(st->out, &seen);
+		r = read_output(st->out, &seen, &bar->strace_calls);
 	if (r < 0)
 		return r;
 	compare(b, bar, &seen);
@@ -136,23 +124,24 @@ static int verify_own(struct bench *b, struct bench_bar *bar, const struct strac
 
 static int verify_bar(struct bench *b, struct bench_bar *bar, const struct strace *st)
 {
+	struct bench_counts ignored;
 	struct peer_args peer;
 	struct child_args own;
-	int r;
+	int r = 0;
 
 	bench_progress("strace: %s", bar->label);
-	if (bar->kind == BAR_PEER) {
+	if (bar->kind & BARS_OURS) {
+		r = verify_own(b, bar, st);
+	} else if (bar->kind == BAR_PEER) {
 		peer_args(&peer, &b->peer[bar->peer - bench_peers], bar->peer->args, b->tree,
 		          &b->work);
 		r = run_strace(st, summary, peer.argv, b);
-	} else if (bar->kind == BAR_FLOOR) {
+	} else {
 		r = child_args(&own, bar, b->tree, NULL);
 		if (r == 0)
 			r = run_strace(st, summary, own.argv, b);
-	} else {
-		r = verify_own(b, bar, st);
 	}
-	return r < 0 ? r : read_total(st->out, &bar->strace_calls);
+	return r < 0 ? r : read_output(st->out, &ignored, &bar->strace_calls);
 }
 
 int verify_run(struct bench *b)

@@ -59,7 +59,7 @@ struct worker {
 	size_t depth, cap;      /* lock */
 	struct pool *pool;
 	pthread_t thread;
-	uint64_t entries, dirs, bytes, errors, steals;
+	uint64_t entries, dirs, bytes, errors;
 	int flags;   /* for openat; loses O_NOATIME at the first directory of someone else */
 	char *names; /* sub-directories of the directory being read */
 	size_t names_len, names_cap;
@@ -134,7 +134,6 @@ static bool steal_from(struct worker *victim, struct worker *w, struct job *job)
 			take_name(w, l);
 	}
 	pthread_mutex_unlock(&victim->lock);
-	w->steals += found;
 	*job = (struct job){ w->pool->root_fd, w->path, NULL };
 	return found;
 }
@@ -316,7 +315,6 @@ static void run(struct pool *p, const char *path)
 		first->dirs += w->dirs;
 		first->bytes += w->bytes;
 		first->errors += w->errors;
-		first->steals += w->steals;
 	}
 }
 
@@ -341,7 +339,7 @@ void walk_floor(const char *path, unsigned threads, struct walk_floor_sums *ret)
 	memset(pool.workers, 0, pool.n_workers * sizeof(struct worker));
 	run(&pool, path);
 	w = &pool.workers[0];
-	*ret = (struct walk_floor_sums){ w->entries, w->dirs, w->bytes, w->errors, w->steals };
+	*ret = (struct walk_floor_sums){ w->entries, w->dirs, w->bytes, w->errors };
 	for (unsigned i = 0; i < threads; i++) {
 		free(pool.workers[i].stack);
 		free(pool.workers[i].names);

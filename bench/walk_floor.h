@@ -13,13 +13,9 @@
 
 #include <stdint.h>
 
-enum {
-	WALK_FLOOR_THREADS_MAX = 256
-};
-
 struct walk_floor_sums {
 	uint64_t entries, dirs, bytes; /* the root included */
-	uint64_t errors, steals;
+	uint64_t errors;
 };
 
 void walk_floor(const char *path, unsigned threads, struct walk_floor_sums *ret);
