@@ -125,6 +125,32 @@ helps()
 		status_is 0 "$DT" help files && grep -q ^bytes "$work/out"
 }
 
+# completed WORD...: what bash would offer for the last one
+completed()
+{
+	local -a COMP_WORDS=("$DT" "$@") COMPREPLY=()
+	local COMP_CWORD=$#
+	. "$here/../../packaging/disktracker.bash"
+	_disktracker 2>"$work/err"
+	echo "${COMPREPLY[*]-}"
+}
+
+completes()
+{
+	local command
+	equal "$(completed '')" "$("$DT" help words | cut -f 1 | uniq | tr '\n' ' ' | sed 's/ $//')" || return
+	for command in $("$DT" help words | cut -f 1 | sort -u); do
+		equal "$(completed $command --)" "$({ "$DT" help words | grep "^$command.--" | cut -f 2; echo --help; } | tr '\n' ' ' | sed 's/ $//')" || return
+	done
+	mkdir -p "$work/c/dir" && touch "$work/c/file" || return
+	equal "$(completed scan --order '')" 'auto inode directory' && equal "$(completed mount -o xa)" xattr &&
+		equal "$(completed mount -o ro,ca)" ro,cache= && equal "$(completed diff l)" latest &&
+		equal "$(completed scan "$work/c/")" "$work/c/dir" && equal "$(completed list --index "$work/c/f")" "$work/c/file" &&
+		equal "$(completed diff "$work/c/")" "$work/c/dir" && equal "$(completed mount --root "$work/c/")" "$work/c/dir" &&
+		equal "$(completed mount "$work/c/")" "$work/c/dir" && equal "$(completed scan --threads '')" '' &&
+		equal "$(completed help di)" diff && equal "$(completed umount "$work/c")" ''
+}
+
 tells_version()
 {
 	status_is 0 "$DT" version && grep -qE '^disktracker [0-9]+\.[0-9]+' "$work/out" && status_is 0 "$DT" --version
@@ -403,6 +429,7 @@ check 'the index of a user is in $XDG_STATE_HOME' default_place
 check 'or in $DISKTRACKER_INDEX' by_environment
 check 'wrong usage has status 2 and says so' usage_errors
 check 'help explains every command' helps
+check 'completion offers what the program knows' completes
 check 'version' tells_version
 check 'a root that is missing or no directory: status 3, a sentence, no index' roots_refused
 check 'a root is stored under its canonical path' roots_are_resolved
