@@ -13,7 +13,9 @@
  *     request.h      the FUSE requests: request.c, lookup.c, read.c, readdir.c, fixed.c, refuse.c, ops.c
  *     follow.c       notices new snapshots and tells the kernel
  *     rescan.c       makes new snapshots, when asked to or every so often
+ *     mountpoint.c   where it is mounted
  *     mount.c        the session
+ *     say.c          what goes wrong meanwhile
  */
 #ifndef FS_INTERNAL_H
 #define FS_INTERNAL_H
@@ -284,7 +286,10 @@ void name_to_shown(bool top, const char *real, char shown[260]);
 int follow_start(struct fs *fs);
 void follow_stop(struct fs *fs);
 
-/* Tell people once per cause. */
+/* mountpoint.c: 0, or what is wrong with the mount point was said. */
+int mountpoint_check(const struct fs_options *o);
+
+/* say.c: tell people once per cause. */
 void fs_say(struct fs *fs, const char *what, int error);
 
 #endif
