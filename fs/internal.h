@@ -187,7 +187,8 @@ struct job {
 	_Atomic bool stop; /* give up: the reader is gone, or the mount ends */
 };
 
-struct jobs *jobs_new(struct fs *fs);
+/* Sets fs->jobs; after an error too jobs_free() ends what was started. */
+int jobs_start(struct fs *fs);
 void jobs_free(struct jobs *j);
 void jobs_add(struct jobs *j, struct job *job);
 /* run() calls this before it answers. */
@@ -266,6 +267,8 @@ struct fs {
 	pthread_mutex_t stop_lock;
 	pthread_cond_t stop_cond;
 	bool stopping; /* stop_lock */
+	int ready_fd;  /* tells the process that waits for the mount; -1: none */
+	bool ready;    /* the kernel has asked, and was answered */
 	int said[16];  /* stop_lock: causes that people were told of */
 };
 

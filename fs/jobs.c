@@ -19,8 +19,9 @@ struct jobs {
 	struct job *first, *last;
 	struct job *running[JOB_THREADS];
 	bool stopping;
+	unsigned n_running;
 	pthread_t thread[JOB_THREADS];
-	unsigned n_threads;
+	unsigned n_threads; /* started; only for jobs_start() and jobs_free() */
 };
 
 /*
@@ -71,7 +72,7 @@ static void *thread_main(void *arg)
 	unsigned me;
 
 	(void)pthread_mutex_lock(&j->lock);
-	me = j->n_threads++;
+	me = j->n_running++;
 	while (!j->stopping || j->first) {
 		struct job *job = take(j, me == JOB_THREADS - 1 && !j->stopping);
 
@@ -90,27 +91,6 @@ static void *thread_main(void *arg)
 	}
 	(void)pthread_mutex_unlock(&j->lock);
 	return NULL;
-}
-
-struct jobs *jobs_new(struct fs *fs)
-{
-	struct jobs *j = calloc(1, sizeof(*j));
-
-	if (!j)
-		return NULL;
-	j->fs = fs;
-	(void)pthread_mutex_init(&j->lock, NULL);
-	(void)pthread_cond_init(&j->cond, NULL);
-	for (size_t i = 0; i < JOB_THREADS; i++) {
-		if (pthread_create(&j->thread[i], NULL, thread_main, j) == 0)
-			continue;
-		j->thread[i] = 0;
-		if (i == 0) {
-			free(j);
-			return NULL;
-		}
-	}
-	return j;
 }
 
 void jobs_add(struct jobs *j, struct job *job)
@@ -138,10 +118,25 @@ void jobs_free(struct jobs *j)
 			atomic_store(&j->running[i]->stop, true);
 	(void)pthread_cond_broadcast(&j->cond);
 	(void)pthread_mutex_unlock(&j->lock);
-	for (size_t i = 0; i < JOB_THREADS; i++)
-		if (j->thread[i])
-			(void)pthread_join(j->thread[i], NULL);
+	for (size_t i = 0; i < j->n_threads; i++)
+		(void)pthread_join(j->thread[i], NULL);
 	(void)pthread_cond_destroy(&j->cond);
 	(void)pthread_mutex_destroy(&j->lock);
 	free(j);
+}
+
+int jobs_start(struct fs *fs)
+{
+	struct jobs *j = calloc(1, sizeof(*j));
+	int r = 0;
+
+	if (!j)
+		return -ENOMEM;
+	j->fs = fs;
+	fs->jobs = j;
+	(void)pthread_mutex_init(&j->lock, NULL);
+	(void)pthread_cond_init(&j->cond, NULL);
+	for (; r == 0 && j->n_threads < JOB_THREADS; j->n_threads += r == 0)
+		r = -pthread_create(&j->thread[j->n_threads], NULL, thread_main, j);
+	return r;
 }

@@ -2,11 +2,12 @@
 /*
  * mount - one session from the mount point to the end.
  *
- *     fs_mount: open the index, make the first generation, check and mount, go to the background,
- *               serve, and take everything down in the opposite order
+ *     fs_mount: check the mount point, go to the background, open the index, make the first generation,
+ *               start the threads, mount, serve, and take everything down in the opposite order
  */
 #include "fs/internal.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -20,6 +21,44 @@ enum {
 
 /* -- the session ----------------------------------------------------------------------------- */
 
+/* What keeps the mount from starting; the only sentence about it. */
+static int cannot(struct fs *fs, const char *what, int r)
+{
+	char reason[160];
+
+	(void)snprintf(reason, sizeof(reason), "cannot %s: %s", what, strerror(-r));
+	fs->o->say(fs->o->say_ctx, fs->o->mountpoint, reason);
+	return r;
+}
+
+/* The kernel's first request has come, so there is a thread that answers. */
+static void tell_ready(struct fs *fs)
+{
+	int null;
+
+	fs->ready = true;
+	if (fs->ready_fd < 0)
+		return;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null >= 0) {
+		(void)dup2(null, STDIN_FILENO);
+		(void)dup2(null, STDOUT_FILENO);
+		(void)dup2(null, STDERR_FILENO);
+		(void)close(null);
+	}
+	(void)write(fs->ready_fd, "k", 1);
+	(void)close(fs->ready_fd);
+	fs->ready_fd = -1;
+}
+
+static void on_init(void *userdata, struct fuse_conn_info *conn)
+{
+	/* Truncating while opening would empty the kernel's copy of a file before we can refuse. */
+	conn->want &= ~(unsigned)FUSE_CAP_ATOMIC_O_TRUNC;
+	conn->want |= conn->capable & FUSE_CAP_CACHE_SYMLINKS;
+	tell_ready(userdata);
+}
+
 /* In mount options a comma or backslash is preceded by a backslash (mount.fuse3(8)). */
 static void put_option_value(struct text *t, const char *s)
 {
@@ -30,8 +69,10 @@ static void put_option_value(struct text *t, const char *s)
 static int make_session(struct fs *fs)
 {
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	struct fuse_lowlevel_ops ops = fs_ops;
 	struct text options = { 0 };
 
+	ops.init = on_init;
 	text_puts(&options, "nosuid,nodev,noatime,subtype=disktracker,fsname=");
 	put_option_value(&options, fs->o->index);
 	if (fs->o->fuse_options && *fs->o->fuse_options) {
@@ -43,29 +84,30 @@ static int make_session(struct fs *fs)
 	    fuse_opt_add_arg(&args, "-o") < 0 || fuse_opt_add_arg(&args, options.p) < 0) {
 		text_done(&options);
 		fuse_opt_free_args(&args);
-		return -ENOMEM;
+		return cannot(fs, "start", -ENOMEM);
 	}
-	fs->session = fuse_session_new(&args, &fs_ops, sizeof(fs_ops), fs);
+	fs->session = fuse_session_new(&args, &ops, sizeof(ops), fs);
 	text_done(&options);
 	fuse_opt_free_args(&args);
-	return fs->session ? 0 : -EINVAL;
+	return fs->session ? 0 : -EINVAL; /* libfuse has said which option it does not know */
 }
 
 /*
  * A process that leaves the terminal: the parent waits until the child says that it serves, so that the
- * command that follows "disktracker mount" finds the mount ready.
+ * command that follows "disktracker mount" finds the mount ready. Nothing has been opened or started yet:
+ * neither a connection to SQLite nor a thread would survive a fork.
  */
-static int to_background(int *ready_fd)
+static int to_background(struct fs *fs)
 {
 	int fds[2];
 	char byte = 0;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
+		return cannot(fs, "go to the background", -errno);
 	pid = fork();
 	if (pid < 0)
-		return -errno;
+		return cannot(fs, "go to the background", -errno);
 	if (pid > 0) {
 		(void)close(fds[1]);
 		_exit(read(fds[0], &byte, 1) == 1 && byte == 'k' ? 0 : 3);
@@ -73,25 +115,8 @@ static int to_background(int *ready_fd)
 	(void)close(fds[0]);
 	(void)setsid();
 	(void)chdir("/");
-	*ready_fd = fds[1];
+	fs->ready_fd = fds[1];
 	return 0;
-}
-
-static void say_ready(int fd)
-{
-	int null;
-
-	if (fd < 0)
-		return;
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null >= 0) {
-		(void)dup2(null, STDIN_FILENO);
-		(void)dup2(null, STDOUT_FILENO);
-		(void)dup2(null, STDERR_FILENO);
-		(void)close(null);
-	}
-	(void)write(fd, "k", 1);
-	(void)close(fd);
 }
 
 /*
@@ -99,7 +124,7 @@ static void say_ready(int fd)
  * answered: the kernel may hold a directory's lock for a LOOKUP that waits for us, and a notification
  * waits for that lock. Then it ends the loop; libfuse's main thread looks up when a signal interrupts it.
  */
-struct ender {
+struct signal_thread {
 	struct fs *fs;
 	pthread_t self, main;
 	_Atomic bool ended; /* the loop is over */
@@ -118,29 +143,29 @@ static void signals_that_end(sigset_t *set)
 	(void)sigaddset(set, SIGHUP);
 }
 
-static void *ender_main(void *arg)
+static void *signal_main(void *arg)
 {
 	const struct timespec pause = { 0, 20000000 };
-	struct ender *e = arg;
+	struct signal_thread *t = arg;
 	sigset_t set;
 	int sig;
 
 	signals_that_end(&set);
 	while (sigwait(&set, &sig) != 0)
 		;
-	if (!atomic_load(&e->ended)) {
-		rescan_stop(e->fs);
-		follow_stop(e->fs);
-		fuse_session_exit(e->fs->session);
+	if (!atomic_load(&t->ended)) {
+		rescan_stop(t->fs);
+		follow_stop(t->fs);
+		fuse_session_exit(t->fs->session);
 	}
-	while (!atomic_load(&e->ended)) {
-		(void)pthread_kill(e->main, SIGUSR1);
+	while (!atomic_load(&t->ended)) {
+		(void)pthread_kill(t->main, SIGUSR1);
 		(void)nanosleep(&pause, NULL);
 	}
 	return NULL;
 }
 
-/* Before the first thread, so that all leave the signals to the ender; one that comes early waits for it. */
+/* Before the first thread, so that all leave the signals to this one; a signal that comes early waits for it. */
 static void hold_signals(void)
 {
 	struct sigaction sa = { .sa_handler = on_wake };
@@ -153,33 +178,54 @@ static void hold_signals(void)
 }
 
 /* After everything that it ends has been started. */
-static int ender_start(struct ender *e)
+static int signal_thread_start(struct signal_thread *t)
 {
-	e->main = pthread_self();
-	return -pthread_create(&e->self, NULL, ender_main, e);
+	t->main = pthread_self();
+	return -pthread_create(&t->self, NULL, signal_main, t);
 }
 
-static void ender_stop(struct ender *e)
+static void signal_thread_stop(struct signal_thread *t)
 {
-	atomic_store(&e->ended, true);
-	(void)pthread_kill(e->self, SIGTERM);
-	(void)pthread_join(e->self, NULL);
+	atomic_store(&t->ended, true);
+	(void)pthread_kill(t->self, SIGTERM);
+	(void)pthread_join(t->self, NULL);
+}
+
+/*
+ * libfuse ends its threads with pthread_cancel(3), for which glibc loads libgcc_s and aborts when it cannot:
+ * better now than with a mount to take down.
+ */
+static int load_what_cancel_needs(void)
+{
+#ifdef __GLIBC__
+	return dlopen("libgcc_s.so.1", RTLD_NOW) ? 0 : -ENOMEM;
+#else
+	return 0;
+#endif
 }
 
 /* Until unmounted or told to stop by a signal. */
 static int serve(struct fs *fs)
 {
 	struct fuse_loop_config *cfg = fuse_loop_cfg_create();
-	int r;
+	int r = cfg ? load_what_cancel_needs() : -ENOMEM;
 
-	if (!cfg)
-		return -ENOMEM;
-	fuse_loop_cfg_set_clone_fd(cfg, 0);
-	fuse_loop_cfg_set_max_threads(cfg, THREADS);
-	fuse_loop_cfg_set_idle_threads(cfg, IDLE_THREADS);
-	r = fuse_session_loop_mt(fs->session, cfg);
-	fuse_loop_cfg_destroy(cfg);
-	return r > 0 ? 0 : r; /* a signal's number is a good end */
+	if (r < 0) {
+		(void)cannot(fs, "start", r);
+	} else if (fuse_session_mount(fs->session, fs->o->mountpoint) < 0) {
+		fs->o->say(fs->o->say_ctx, fs->o->mountpoint, "cannot be mounted");
+		r = -EACCES;
+	} else {
+		fuse_loop_cfg_set_clone_fd(cfg, 0);
+		fuse_loop_cfg_set_max_threads(cfg, THREADS);
+		fuse_loop_cfg_set_idle_threads(cfg, IDLE_THREADS);
+		r = fuse_session_loop_mt(fs->session, cfg);
+		if (r < 0 && !fs->ready)
+			(void)cannot(fs, "start a thread", -EAGAIN);
+	}
+	if (cfg)
+		fuse_loop_cfg_destroy(cfg);
+	return MIN(r, 0); /* a signal's number is a good end */
 }
 
 static int fs_init(struct fs *fs, const struct fs_options *o)
@@ -257,81 +303,68 @@ static int open_index(struct fs *fs)
 	return r;
 }
 
-/* Everything with threads of its own starts after the fork and ends before the session does. */
-static int run(struct fs *fs, int ready_fd)
+static int start_threads(struct fs *fs)
 {
-	struct ender ender = { .fs = fs };
-	int r;
+	int r = jobs_start(fs);
 
-	hold_signals();
-	r = open_index(fs);
-	if (r < 0) {
-		snap_close(fs->s);
-		fs->s = NULL;
-		return r;
-	}
-	fs->jobs = jobs_new(fs);
-	r = fs->jobs ? follow_start(fs) : -ENOMEM;
+	if (r == 0)
+		r = follow_start(fs);
 	if (r == 0)
 		r = rescan_start(fs);
-	if (r == 0)
-		r = ender_start(&ender);
-	if (r == 0) {
-		snap_release(fs->s);
-		say_ready(ready_fd);
-		r = serve(fs);
-		ender_stop(&ender);
-	}
+	return r;
+}
+
+static void stop_threads(struct fs *fs)
+{
 	rescan_stop(fs);
 	follow_stop(fs);
 	jobs_free(fs->jobs);
 	rescan_free(fs);
-	return r;
 }
 
-/* Before anything is mounted: would the index open? The connection itself must not cross a fork. */
-static int try_index(struct fs *fs)
+/*
+ * The mount comes last: whoever sees it is answered, and whatever fails before leaves none. All threads are
+ * there by then but those of libfuse's loop; if it cannot make its first one, the mount goes at once.
+ */
+static int run(struct fs *fs)
 {
-	int r = open_index(fs);
+	struct signal_thread signals = { .fs = fs };
+	int r;
 
+	hold_signals();
+	r = open_index(fs);
+	if (r < 0)
+		return r;
+	r = start_threads(fs);
 	if (r == 0)
-		close_view(fs);
-	snap_close(fs->s);
-	fs->s = NULL;
-	fs->view = (struct view){ 0 };
-	fs->rows = (struct rows){ 0 };
-	return r;
-}
-
-static int mount_and_run(struct fs *fs)
-{
-	int ready_fd = -1, r = 0;
-
-	if (fuse_session_mount(fs->session, fs->o->mountpoint) < 0) {
-		fs->o->say(fs->o->say_ctx, fs->o->mountpoint, "cannot be mounted");
-		return -EACCES;
+		r = signal_thread_start(&signals);
+	if (r < 0) {
+		(void)cannot(fs, "start a thread", r);
+	} else {
+		snap_release(fs->s);
+		r = serve(fs);
+		signal_thread_stop(&signals);
 	}
-	if (!fs->o->foreground)
-		r = to_background(&ready_fd);
-	if (r == 0)
-		r = run(fs, ready_fd);
+	stop_threads(fs);
 	fuse_session_unmount(fs->session);
 	return r;
 }
 
 int fs_mount(const struct fs_options *o)
 {
-	struct fs fs = { 0 };
+	struct fs fs = { .ready_fd = -1 };
 	int r = fs_init(&fs, o);
 
-	if (r == 0)
+	if (r < 0)
+		(void)cannot(&fs, "start", r);
+	else
 		r = mountpoint_check(o);
 	if (r == 0)
-		r = try_index(&fs);
-	if (r == 0)
 		r = make_session(&fs);
+	if (r == 0 && !o->foreground)
+		r = to_background(&fs);
 	if (r == 0)
-		r = mount_and_run(&fs);
+		r = run(&fs);
 	if (fs.session)
 		fuse_session_destroy(fs.session);
 	if (fs.s) {

@@ -103,16 +103,7 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
 	req_end(fs);
 }
 
-static void op_init(void *userdata, struct fuse_conn_info *conn)
-{
-	(void)userdata;
-	/* Truncating while opening would empty the kernel's copy of a file before we can refuse. */
-	conn->want &= ~(unsigned)FUSE_CAP_ATOMIC_O_TRUNC;
-	conn->want |= conn->capable & FUSE_CAP_CACHE_SYMLINKS;
-}
-
 const struct fuse_lowlevel_ops fs_ops = {
-	.init = op_init,
 	.lookup = op_lookup,
 	.forget = op_forget,
 	.forget_multi = op_forget_multi,

@@ -7,7 +7,8 @@
 # shellcheck source=tests/mount/lib.sh
 . "$(dirname -- "$0")/lib.sh" "$@"
 need_fuse
-need $python
+need $python prlimit
+fail_start=${2:-}
 
 mount_refused()
 {
@@ -190,6 +191,105 @@ index_of_another_owner()
 unreadable_index()
 {
 	refused 3 'Permission denied' "${nobody[@]}" "$DT" list --index "$index"
+}
+
+# started_or_told COMMAND...: it mounts in the background, or ends with 3, one sentence of ours and no mount
+started_or_told()
+{
+	local got=0
+	timeout 60 "$@" >"$work/out" 2>"$work/err" || got=$?
+	if [ $got -eq 0 ]; then
+		is_mounted "$mnt" && [ -e "$mnt/.usage/bytes" ] && "$DT" umount "$mnt" && wait_for no_daemon && return
+	else
+		equal "$got" 3 && equal "$(grep -c '^disktracker: ' "$work/err")" 1 && ! is_mounted "$mnt" && wait_for no_daemon && return
+	fi
+	echo "status $got: $*"
+	cat "$work/err"
+	return 1
+}
+
+# Before a command, with variables for fail_start.c
+preloaded()
+{
+	echo env LD_PRELOAD="$fail_start" ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 "INDEX=$index" "$@"
+}
+
+# The last ones are of libfuse's loop, which can do with one
+threads_fail()
+{
+	local n failed=0
+	for n in 1 2 3 4 5 6 7 8 9; do
+		started_or_told $(preloaded FAIL_THREAD=$n) "$DT" mount --index "$index" "$mnt" || return
+		! grep -q 'cannot start a thread' "$work/err" || failed=$((failed + 1))
+	done
+	equal $failed 7
+}
+
+few_processes()
+{
+	local n
+	mkdir -p "$work/nobody/mnt"
+	cp "$index" "$work/nobody/index.db"
+	chown -R 65534:65534 "$work/nobody"
+	chmod 700 "$work/nobody"
+	for n in 1 2 3 4 5 6 7 8 9; do
+		mnt=$work/nobody/mnt started_or_told "${nobody[@]}" prlimit --nproc=$n "$DT" mount --index "$work/nobody/index.db" "$work/nobody/mnt" || return
+	done
+}
+
+little_memory()
+{
+	local kb least=$1
+	for ((kb = least; kb < 120000; kb += 3000)); do
+		started_or_told prlimit --as=$((kb << 10)) "$DT" mount --index "$index" "$mnt" || return
+	done
+	! [ -s "$work/err" ]
+}
+
+# The least address space in which the program itself starts
+least_memory()
+{
+	local kb
+	for ((kb = 4000; kb < 100000; kb += 500)); do
+		prlimit --as=$((kb << 10)) "$DT" version >"$work/out" 2>&1 && echo $kb && return
+	done
+}
+
+# When mount(2) is called, everything that can fail has been done: threads run, the index is open
+mounts_last()
+{
+	local threads open
+	rm -f "$work/log"
+	$(preloaded MOUNT_LOG="$work/log") "$DT" mount --index "$index" "$mnt" || return
+	read -r threads open <"$work/log" && [ "$threads" -ge 6 ] && [ "$open" -ge 1 ] || {
+		cat "$work/log"
+		return 1
+	}
+	"$DT" umount "$mnt" && wait_for no_daemon || return
+	# and with an index that cannot be opened it is never called
+	cp "$work/garbage.db" "$work/log.db"
+	rm -f "$work/log"
+	refused 3 'not a DiskTracker index' $(preloaded MOUNT_LOG="$work/log") "$DT" mount --index "$work/log.db" "$mnt" &&
+		[ ! -e "$work/log" ]
+}
+
+# Whoever sees it in the list of mounts is answered
+answers_when_seen()
+{
+	local i pid
+	for i in 1 2 3 4 5; do
+		"$DT" mount -f --index "$index" "$mnt" >"$work/mount.log" 2>&1 &
+		daemon=$!
+		started "$daemon"
+		timeout 60 $python - "$mnt" "$daemon" <<'PY' || return
+import os, sys
+mnt = os.fsencode(sys.argv[1])
+while mnt not in open("/proc/self/mounts", "rb").read():
+    os.kill(int(sys.argv[2]), 0)
+os.stat(mnt + b"/.usage/bytes")
+PY
+		mount_stop || return
+	done
 }
 
 in_the_background()
@@ -469,6 +569,13 @@ if is_root; then
 	check 'as root, an index of another owner, or writable by others' index_of_another_owner
 	check 'an index that may not be read' unreadable_index
 fi
+check 'whoever sees the mount is answered' answers_when_seen
+if is_root && [ -n "$fail_start" ] && ! ldd "$DT" | grep -q libtsan; then
+	check 'the mount comes last' mounts_last
+	check 'a thread that cannot be started is a sentence and leaves no mount' threads_fail
+	check 'as nobody, with few processes allowed' few_processes
+fi
+is_sanitized || check 'with too little memory, a sentence and no mount' little_memory "$(least_memory)"
 check 'options that are wrong or refused' options_refused
 check 'options of fstab are taken' fstab_options
 check 'the helper for mount(8) mounts' mount_helper
