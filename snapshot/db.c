@@ -7,8 +7,14 @@
  */
 #include "snapshot/internal.h"
 
+/*
+ * A full disk, and a limit that is reached, show in any call, and the one that failed set errno last. Of a lock
+ * that no process holds SQLite says busy, or that the others do not follow the protocol.
+ */
 int snap_errno(int sqlite_rc)
 {
+	int r;
+
 	switch (sqlite_rc & 0xff) {
 	case SQLITE_OK:
 	case SQLITE_ROW:
@@ -18,7 +24,9 @@ int snap_errno(int sqlite_rc)
 		return -ENOMEM;
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
-		return -EBUSY;
+	case SQLITE_PROTOCOL:
+		r = place_lock_error();
+		return r ? r : -EBUSY;
 	case SQLITE_FULL:
 		return -ENOSPC;
 	case SQLITE_NOTADB:
@@ -30,9 +38,13 @@ int snap_errno(int sqlite_rc)
 	case SQLITE_READONLY:
 		return -EROFS;
 	case SQLITE_TOOBIG:
-		return -EFBIG;
-	case SQLITE_IOERR: /* a full disk shows in any call, and the one that failed set errno last */
-		return errno == ENOSPC || errno == EDQUOT ? -ENOSPC : -EIO;
+		return -EOVERFLOW;
+	case SQLITE_IOERR:
+		r = place_lock_error();
+		if (r)
+			return r;
+		r = errno;
+		return r == ENOSPC || r == EDQUOT || r == EFBIG ? -r : -EIO;
 	default: /* CORRUPT, and a schema or value that we did not write */
 		return -EUCLEAN;
 	}
@@ -40,32 +52,57 @@ int snap_errno(int sqlite_rc)
 
 const char *snap_strerror(int error)
 {
-	switch (-error) {
-	case EBUSY:
-		return "another process is writing to it";
-	case ENOSPC:
-		return "no space left on its device";
-	case EMEDIUMTYPE:
-		return "not a DiskTracker index";
-	case EPROTONOSUPPORT:
-		return "written by a newer version of DiskTracker";
-	case EPROTO:
-		return "in the format of a version before the first release: move it away and scan again";
-	case EOPNOTSUPP:
-		return "written by an older version of DiskTracker, and converting it needs the right to write it";
-	case EUCLEAN:
-		return "damaged";
-	case ESTALE:
-		return "a part of it is missing: damaged, or just pruned; 'disktracker check' tells";
-	case ENOLCK:
-		return "the log beside it cannot be used, since its directory cannot be written";
-	case EROFS:
-		return "it cannot be written";
-	case EPERM:
-		return "owned or writable by somebody else; refused";
-	default:
-		return strerror(-error);
-	}
+	static const struct {
+		int error;
+		const char *sentence;
+	} table[] = {
+		{ EBUSY, "another process is writing to it" },
+		{ ENOSPC, "no space left on its device" },
+		{ EDQUOT, "no space left for its owner: the disk quota is used up" },
+		{ EFBIG, "no space left: the limit on the size of a file (ulimit -f) is reached" },
+		{ EMEDIUMTYPE, "not a DiskTracker index" },
+		{ EPROTONOSUPPORT, "written by a newer version of DiskTracker" },
+		{ EPROTO,
+		  "in the format of a version before the first release: move it away and scan again" },
+		{ EOPNOTSUPP,
+		  "written by an older version of DiskTracker, and converting it needs the right to write it" },
+		{ EUCLEAN, "damaged" },
+		{ ESTALE,
+		  "a part of it is missing: damaged, or just pruned; 'disktracker check' tells" },
+		{ ENOLINK,
+		  "the log beside it cannot be used, since its directory cannot be written" },
+		{ ENOLCK, "its file system cannot lock files, or has no locks left" },
+		{ EROFS, "it cannot be written" },
+		{ EPERM, "owned or writable by somebody else; refused" },
+		{ ENOTUNIQ,
+		  "its directory is owned or writable by somebody else, who could exchange it; refused" },
+		{ ELOOP, "a symbolic link; refused, name what it leads to" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].error == -error)
+			return table[i].sentence;
+	return strerror(-error);
+}
+
+/* For at most about BUSY_MS; there is no use in waiting for a lock that no other process holds. */
+static int wait_for_lock(void *db, int tries)
+{
+	enum {
+		FAST = 6,
+		SLOW_MS = 50
+	};
+
+	(void)db;
+	if (place_lock_failed() || tries >= FAST + BUSY_MS / SLOW_MS)
+		return 0;
+	(void)sqlite3_sleep(tries < FAST ? 1 << tries : SLOW_MS);
+	return 1;
+}
+
+void store_patience(sqlite3 *db, bool patient)
+{
+	(void)sqlite3_busy_handler(db, patient ? wait_for_lock : NULL, NULL);
 }
 
 int store_exec(sqlite3 *db, const char *sql)
@@ -119,9 +156,9 @@ int store_begin_write(struct snap *s)
 		s->in_read = false;
 	}
 	if (!s->writing) {
-		(void)sqlite3_busy_timeout(s->db, 0);
+		store_patience(s->db, false);
 		r = store_exec(s->db, "BEGIN IMMEDIATE");
-		(void)sqlite3_busy_timeout(s->db, BUSY_MS);
+		store_patience(s->db, true);
 	}
 	if (r == 0)
 		s->in_read = s->writing = true, s->lost = 0;
@@ -131,9 +168,9 @@ int store_begin_write(struct snap *s)
 
 void store_fold_log(struct snap *s)
 {
-	(void)sqlite3_busy_timeout(s->db, 0);
+	store_patience(s->db, false);
 	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-	(void)sqlite3_busy_timeout(s->db, BUSY_MS);
+	store_patience(s->db, true);
 }
 
 int store_in_write(struct snap *s, int r)

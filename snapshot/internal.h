@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 enum {
 	SNAP_APPLICATION_ID = 0x44546b72, /* "DTkr" */
@@ -178,13 +179,40 @@ void known_unlock(struct known *k, const struct snap_fingerprint *fp);
 uint64_t known_find(struct known *k, const struct snap_fingerprint *fp, uint32_t *check);
 int known_add(struct known *k, const struct node_key *key, uint64_t ref);
 
+/* -- place.c -- */
+#define PLACE_VFS "disktracker" /* for sqlite3_open_v2() of a place's file */
+
+struct place {
+	int dir;    /* of the index, held open; -1: none */
+	char *name; /* in there */
+	char *file; /* both, for SQLite */
+};
+
+/*
+ * Find the index; write: make it and its directory if missing. -EPERM, -ENOTUNIQ (the directory): not safe for root.
+ * place_done() in any case.
+ */
+int place_open(const char *path, bool write, struct place *ret);
+void place_done(struct place *p);
+/* Of the index ("") or what lies beside it ("-wal", "-shm"). */
+int place_stat(const struct place *p, const char *suffix, struct stat *ret);
+/*
+ * SQLite says that it cannot open something (r), and the index itself may be written: then what lies beside it
+ * cannot be made, for reasons that SQLite keeps to itself. Returns the reason.
+ */
+int place_why(const struct place *p, int r);
+/* Why the last lock that this thread asked for failed, if not for another process: -ENOLCK, -EIO; then forgets it. */
+int place_lock_error(void);
+bool place_lock_failed(void);
+
 /* -- db.c -- */
 enum {
 	BUSY_MS = 5000 /* how long a reader waits for a lock that is held for a moment */
 };
 
 struct snap {
-	char *path;
+	char *path; /* as it was given, for people */
+	struct place place;
 	unsigned flags;
 	uint8_t secret[SECRET_SIZE];
 	uint64_t seed;        /* snap_seed() */
@@ -199,6 +227,8 @@ struct snap {
 };
 
 int snap_errno(int sqlite_rc);
+/* Wait a while for locks that others hold, as is the rule, or not at all. */
+void store_patience(sqlite3 *db, bool patient);
 int store_exec(sqlite3 *db, const char *sql);
 /* The first column of the first row. */
 int store_int(sqlite3 *db, const char *sql, int64_t *ret);

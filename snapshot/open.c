@@ -2,83 +2,8 @@
 /* open - opens the index file: who may, which format, how SQLite is set up; creates it. */
 #include "snapshot/internal.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-
-static int make_parents(const char *path)
-{
-	AUTO(base_free) char *dir = strdup(path);
-	char *slash = dir ? strrchr(dir, '/') : NULL;
-
-	if (!dir)
-		return -ENOMEM;
-	if (!slash || slash == dir)
-		return 0;
-	*slash = '\0';
-	for (char *p = strchr(dir + 1, '/');; p = strchr(p + 1, '/')) {
-		bool last = !p;
-
-		if (p)
-			*p = '\0';
-		if (mkdir(dir, 0700) == 0)
-			(void)chmod(dir, 0700); /* whatever the umask */
-		else if (errno != EEXIST)
-			return -errno;
-		if (last)
-			return 0;
-		*p = '/';
-	}
-}
-
-/* As root, an index that somebody else could have prepared is not opened. */
-static int check_owner(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return -errno;
-	if (S_ISDIR(st.st_mode))
-		return -EISDIR;
-	if (!S_ISREG(st.st_mode))
-		return -EMEDIUMTYPE;
-	if (geteuid() == 0 && (st.st_uid != 0 || st.st_mode & 022))
-		return -EPERM;
-	return 0;
-}
-
-/* SQLite reads the log and its index, too. */
-static int check_owners(const char *path)
-{
-	static const char *const suffixes[] = { "", "-wal", "-shm" };
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(suffixes); i++) {
-		AUTO(base_free) char *name = NULL;
-
-		if (asprintf(&name, "%s%s", path, suffixes[i]) < 0)
-			return -ENOMEM;
-		r = check_owner(name);
-		if (r == -ENOENT && i > 0)
-			r = 0;
-	}
-	return r;
-}
-
-static int create_file(const char *path)
-{
-	int fd, r = make_parents(path);
-
-	if (r < 0)
-		return r;
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return errno == EEXIST ? 0 : -errno;
-	(void)fchmod(fd, 0600);
-	base_close(fd);
-	return 0;
-}
 
 /* sqlite3_open_v2() takes special characters only percent-encoded in a URI. */
 static char *immutable_uri(const char *path)
@@ -100,11 +25,11 @@ static int try_open(const char *path, int flags, sqlite3 **ret)
 	sqlite3 *db = NULL;
 	int64_t version;
 	int rc = sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-	                         NULL),
+	                         PLACE_VFS),
 	    r;
 
 	if (rc == SQLITE_OK)
-		(void)sqlite3_busy_timeout(db, BUSY_MS);
+		store_patience(db, true);
 	r = rc == SQLITE_OK ? store_int(db, "PRAGMA schema_version", &version) : snap_errno(rc);
 	if (r < 0) {
 		(void)sqlite3_close(db);
@@ -118,19 +43,17 @@ static int try_open(const char *path, int flags, sqlite3 **ret)
  * On a read-only medium a file in WAL mode opens only as immutable, and that is right only if no log is
  * left beside it: it would be ignored, and the newest snapshots with it.
  */
-static int open_read_only(const char *path, sqlite3 **ret)
+static int open_read_only(const struct place *p, sqlite3 **ret)
 {
-	AUTO(base_free) char *wal = NULL, *uri = NULL;
+	AUTO(base_free) char *uri = NULL;
 	struct stat st;
-	int r = try_open(path, SQLITE_OPEN_READONLY, ret);
+	int r = try_open(p->file, SQLITE_OPEN_READONLY, ret);
 
 	if (r != -EACCES && r != -EROFS)
 		return r;
-	if (asprintf(&wal, "%s-wal", path) < 0)
-		return -ENOMEM;
-	if (stat(wal, &st) == 0 && st.st_size > 0)
-		return -ENOLCK;
-	uri = immutable_uri(path);
+	if (place_stat(p, "-wal", &st) == 0 && st.st_size > 0)
+		return -ENOLINK;
+	uri = immutable_uri(p->file);
 	return uri ? try_open(uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret) : -ENOMEM;
 }
 
@@ -153,50 +76,14 @@ static int set_up(sqlite3 *db, unsigned flags)
 	                      "PRAGMA journal_size_limit=4194304; PRAGMA foreign_keys=ON;");
 }
 
-/*
- * SQLite says that it cannot open something, and the index itself may be written: then what lies beside it
- * cannot be made, for reasons that SQLite keeps to itself.
- */
-static int why_no_log(const char *path, int r)
+static int store_connect(struct snap *s)
 {
-	static const char *const suffixes[] = { "-wal", "-shm" };
-
-	if (access(path, R_OK | W_OK) < 0)
-		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
-		AUTO(base_free) char *name = NULL;
-		int fd;
-
-		if (asprintf(&name, "%s%s", path, suffixes[i]) < 0)
-			return -ENOMEM;
-		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (fd < 0 && errno != EEXIST)
-			return -errno;
-		base_close(fd);
-	}
-	return r;
-}
-
-static int store_connect(const char *path, unsigned flags, sqlite3 **ret)
-{
-	int r = flags & SNAP_WRITE ? create_file(path) : 0;
+	int r = place_open(s->path, s->flags & SNAP_WRITE, &s->place);
 
 	if (r == 0)
-		r = check_owners(path);
-	if (r == 0 && access(path, flags & SNAP_WRITE ? R_OK | W_OK : R_OK) < 0)
-		r = -errno;
-	if (r < 0)
-		return r;
-	r = flags & SNAP_WRITE ? try_open(path, SQLITE_OPEN_READWRITE, ret)
-	                       : open_read_only(path, ret);
-	if (r < 0)
-		return r;
-	r = set_up(*ret, flags);
-	if (r < 0) {
-		(void)sqlite3_close(*ret);
-		*ret = NULL;
-	}
-	return r;
+		r = s->flags & SNAP_WRITE ? try_open(s->place.file, SQLITE_OPEN_READWRITE, &s->db)
+		                          : open_read_only(&s->place, &s->db);
+	return r == 0 ? set_up(s->db, s->flags) : r;
 }
 
 static int store_secret(sqlite3 *db)
@@ -393,11 +280,12 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 		return -ENOMEM;
 	init_lock(&s->lock);
 	s->flags = flags;
+	s->place.dir = -1;
 	s->path = strdup(path);
 	s->cache = cache_new();
 	if (!s->path || !s->cache)
 		return -ENOMEM;
-	r = store_connect(path, flags, &s->db);
+	r = store_connect(s);
 	if (r == 0)
 		r = is_empty(s->db, &empty);
 	if (r == 0 && empty)
@@ -411,7 +299,7 @@ int snap_open(const char *path, unsigned flags, struct snap **ret)
 	if (r == 0)
 		r = prepare(s);
 	if (r == -EACCES && flags & SNAP_WRITE)
-		r = why_no_log(path, r);
+		r = place_why(&s->place, r);
 	if (r < 0)
 		return r;
 	*ret = TAKE(s);
@@ -426,6 +314,7 @@ void snap_close(struct snap *s)
 	(void)sqlite3_finalize(s->get_head);
 	(void)sqlite3_finalize(s->get_version);
 	(void)sqlite3_close(s->db);
+	place_done(&s->place);
 	cache_free(s->cache);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s->path);
@@ -444,13 +333,10 @@ const char *snap_path(const struct snap *s)
 
 uint64_t snap_file_bytes(const struct snap *s)
 {
-	AUTO(base_free) char *wal = NULL;
 	struct stat st;
-	uint64_t n = stat(s->path, &st) == 0 ? (uint64_t)st.st_size : 0;
+	uint64_t n = place_stat(&s->place, "", &st) == 0 ? (uint64_t)st.st_size : 0;
 
-	if (asprintf(&wal, "%s-wal", s->path) >= 0 && stat(wal, &st) == 0)
-		n += (uint64_t)st.st_size;
-	return n;
+	return place_stat(&s->place, "-wal", &st) == 0 ? n + (uint64_t)st.st_size : n;
 }
 
 int snap_default_path(char **ret)

@@ -132,7 +132,7 @@ static void a_full_disk_keeps_the_earlier_snapshots(void **state)
 		skip();
 	tree_build(&f->place, ROWS(IS_DIR("full")));
 	(void)snaps_path(f, "full", path);
-	assert_int_equal(mount("none", path, "tmpfs", 0, "size=320k"), 0);
+	assert_int_equal(mount("none", path, "tmpfs", 0, "size=320k,mode=700"), 0);
 	(void)snprintf(index, sizeof(index), "%s/index.db", path);
 	tree_random(&f->tree, 1, 200);
 	assert_int_equal(snaps_take_at(index, f->tree.path, SNAP_COLD, 2, &info), 0);

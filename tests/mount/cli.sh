@@ -195,17 +195,17 @@ for i in range(20000):
     open(f"{sys.argv[1]}/{i - i % 20}/{os.urandom(40).hex()}", "w").close()' "$work/names"
 	# Not even room for what SQLite begins with
 	for kb in 20 32 44; do
-		mount -t tmpfs -o size=${kb}k tmpfs "$work/tiny" || return
+		mount -t tmpfs -o mode=700,size=${kb}k tmpfs "$work/tiny" || return
 		refused 3 '(no space|No space)' "$DT" scan --index "$work/tiny/i.db" "$src" || return
 		umount "$work/tiny"
 	done
 	# Or for the files beside it
-	mount -t tmpfs -o size=4m,nr_inodes=2 tmpfs "$work/tiny" || return
+	mount -t tmpfs -o mode=700,size=4m,nr_inodes=2 tmpfs "$work/tiny" || return
 	refused 3 '(no space|No space)' "$DT" scan --index "$work/tiny/i.db" "$src" || return
 	umount "$work/tiny"
 	# Whichever worker meets it first
 	for ((; tries; tries--)); do
-		mount -t tmpfs -o size=300k tmpfs "$work/tiny" && "$DT" scan --index "$work/tiny/i.db" "$src" >/dev/null || return
+		mount -t tmpfs -o mode=700,size=300k tmpfs "$work/tiny" && "$DT" scan --index "$work/tiny/i.db" "$src" >/dev/null || return
 		refused 3 'nothing was stored.*(no space|No space)' "$DT" scan --threads 8 --index "$work/tiny/i.db" "$work/names" || return
 		equal "$("$DT" list --index "$work/tiny/i.db" | wc -l)" 1 && umount "$work/tiny" || return
 	done

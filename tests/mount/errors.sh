@@ -554,7 +554,7 @@ check 'a mount point that is missing' mount_refused 3 'No such file' --index "$i
 check 'a mount point that is a file' mount_refused 3 'Not a directory' --index "$index" "$src/file"
 check 'a mount point that is not empty' not_empty
 check 'an index that is missing' mount_refused 3 "does not exist.*'disktracker scan" --index "$work/nowhere.db" "$mnt"
-check 'an index that is a directory' mount_refused 3 'Is a directory' --index "$work" "$mnt"
+check 'an index that is a directory' mount_refused 3 'Is a directory' --index "$src" "$mnt"
 check 'an index that is no database is refused and left alone' no_database
 check 'an index that is an empty file' empty_file
 check 'an index that is another database is refused and left alone' another_database
