@@ -95,7 +95,7 @@ static void take_counts(const struct scan_report *rep, struct child_result *ret)
 		.statx = st->statx,
 		.getdents = st->getdents64,
 		.close = st->close,
-		.errors = t->errors + t->vanished + t->changed + t->skipped,
+		.errors = totals_problems(t),
 		.readers = st->readers,
 	};
 	ret->scan_ns = st->wall_ns;

@@ -98,25 +98,31 @@ static const struct syntax syntaxes[] = {
 };
 /* clang-format on */
 
-/* Bytes that would steer a terminal are escaped everywhere; then what the format itself uses. */
-static void put_escaped(struct text *out, enum table_format format, const char *s, size_t len)
+/* Plain text, but for what the format itself uses. */
+static void put_plain(struct text *out, enum table_format format, const char *s, size_t len)
 {
 	static const char special[] = "&<>\"";
 	static const char *const names[] = { "&amp;", "&lt;", "&gt;", "&quot;" };
+
+	for (size_t i = 0; i < len; i++) {
+		const char *at = s[i] ? strchr(special, s[i]) : NULL;
+
+		if (format == FORMAT_MARKDOWN && s[i] == '|')
+			text_puts(out, "\\");
+		if (format == FORMAT_HTML && at)
+			text_puts(out, names[at - special]);
+		else
+			text_add(out, s + i, 1);
+	}
+}
+
+/* Any bytes: those that would steer a terminal are escaped in each format. */
+static void put_escaped(struct text *out, enum table_format format, const char *s, size_t len)
+{
 	struct text plain = { 0 };
 
 	text_escaped_spaces(&plain, s, len);
-	for (size_t i = 0; i < plain.len; i++) {
-		const char *at = plain.p[i] ? strchr(special, plain.p[i]) : NULL;
-
-		if (format == FORMAT_HTML && at) {
-			text_puts(out, names[at - special]);
-			continue;
-		}
-		if (format == FORMAT_MARKDOWN && plain.p[i] == '|')
-			text_puts(out, "\\");
-		text_add(out, plain.p + i, 1);
-	}
+	put_plain(out, format, plain.p, plain.len);
 	out->failed |= plain.failed;
 	text_done(&plain);
 }
@@ -138,7 +144,7 @@ void table_lines(const struct text *lines, enum table_format format, bool notes,
 		if (!end)
 			end = lines->p + lines->len;
 		text_puts(out, notes ? s->note[1] : s->line[0]);
-		put_escaped(out, format, p, (size_t)(end - p));
+		put_plain(out, format, p, (size_t)(end - p));
 		text_puts(out, notes ? s->note[2] : s->line[1]);
 	}
 }

@@ -50,7 +50,7 @@ struct table {
 	size_t row_bytes, n_rows;
 	unsigned kinds;     /* of the rows to show; 0: all, they have no kinds */
 	size_t kind_offset; /* of an enum in the row */
-	struct text notes;  /* lines */
+	struct text notes;  /* lines of plain text */
 };
 
 enum table_format {
@@ -69,7 +69,7 @@ double column_number(const struct column *c, const void *row);
 
 /** For people; nothing without a title. */
 void table_print(const struct table *t, enum table_format format, struct text *out);
-/** Each line of text in the way of the format: as a list, or (`notes`) below a table. */
+/** Each line of plain text in the way of the format: as a list, or (`notes`) below a table. */
 void table_lines(const struct text *lines, enum table_format format, bool notes, struct text *out);
 /** Text of an HTML page or attribute. */
 void table_html(struct text *out, const char *s);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # bench_check.sh BENCH_TOOL BASELINE GENDATA - totals and call counts are those of the baseline; a baseline in which any
-# one number is off by one is refused; the aged data set is the plain one; and bench_tool leaves nothing behind, also when
-# interrupted.
+# one number is off by one is refused; wrong usage is told; reports are well-formed whatever the tree is called; the aged
+# data set is the plain one; and bench_tool leaves nothing behind, also when interrupted.
 set -eu
 
 [ $# -eq 3 ] || {
@@ -71,6 +71,40 @@ done <<-END
 END
 grep -v warm-deep "$baseline" >"$tmp/planted.json"
 expect 1 "a run that the baseline lacks" check "$tmp/planted.json"
+
+expect 0 "the options" "$bench" --help
+expect 2 "an option that there is not" "$bench" --bogus
+expect 2 "a value that is none" "$bench" --runs 0
+expect 2 "an argument" "$bench" extra
+expect 2 "options that don't fit together" "$bench" --mount --hdd
+
+# measure OPTION...: one round on a tree whose name has to be escaped in each format
+# shellcheck disable=SC2317 # expect calls it
+measure()
+{
+	"$bench" --dir "$tmp/work" --dataset "$odd" --no-peers --runs 1 "$@"
+}
+
+# is_told FILE TEXT
+# shellcheck disable=SC2317 # expect calls it
+is_told()
+{
+	grep -qF -- "$2" "$1"
+}
+
+odd="$tmp/a\"<é>"$'\n|'
+mkdir "$odd"
+for format in table markdown json html; do
+	expect 0 "a report as $format" measure --format "$format" --output "$tmp/report.$format"
+done
+expect 1 "a report that is not written whole" measure --output /dev/full
+expect 0 "the tree in the table" is_told "$tmp/report.table" '/a"<é>\012|: 1 entries'
+expect 0 "in markdown" is_told "$tmp/report.markdown" '/a"<é>\012\|: 1 entries'
+expect 0 "in JSON" is_told "$tmp/report.json" '/a\"<é>\u000a|"'
+expect 0 "in HTML" is_told "$tmp/report.html" '/a&quot;&lt;é&gt;\012|: 1 entries'
+if command -v python3 >/dev/null; then
+	expect 0 "JSON is well-formed" python3 -m json.tool "$tmp/report.json"
+fi
 
 # list TREE: all that must not depend on how a tree was made; a directory that was larger once keeps its blocks
 # shellcheck disable=SC2317 # expect calls it
