@@ -6,8 +6,8 @@
  *                  -> each part: differences of hashes as Rice codes, each with its pack -> a row
  *     find:        of each run the part that the hash belongs to -> packs with such a hash
  *
- * Of a hash its first bits (which part) and HASH_BITS more are kept: of a hundred lookups of something new
- * about one names a pack in vain. That is some 15 bits a node in an index with 200 packs, 20 with 6,000.
+ * Of a hash its first bits (which part) and HASH_BITS more are kept: of sixteen lookups of something new
+ * about one names a pack in vain. That is some 14 bits a node in an index with 300 packs, 19 with 6,000.
  */
 #include "snapshot/lookup.h"
 
@@ -16,8 +16,8 @@
 enum {
 	PART_NODES = 256, /* at most, on average: some 600 bytes */
 	PART_BITS_MAX = 24,
-	HASH_BITS = 14,
-	RICE_BITS = 6,
+	HASH_BITS = 12,
+	RICE_BITS = 4,
 };
 
 /* -- bits ------------------------------------------------------------------------------------ */
@@ -379,7 +379,11 @@ static int write_run(struct snap *s, struct lookup_run run)
 {
 	struct entries all = { 0 };
 	sqlite3_stmt *st = NULL;
-	int r = collect(s, &run, &all);
+	int r;
+
+	if (run.last < LOOKUP_FIRST)
+		return 0;
+	r = collect(s, &run, &all);
 
 	if (r == 0)
 		r = snap_errno(sqlite3_prepare_v2(s->db, "INSERT INTO lookup VALUES (?, ?, ?)", -1,

@@ -17,7 +17,8 @@
 #include "snapshot/internal.h"
 
 enum {
-	LOOKUP_TAIL = 64, /* so many packs get a run */
+	LOOKUP_FIRST = 256, /* packs; fewer are read in some milliseconds and need no run */
+	LOOKUP_TAIL = 64,   /* so many more get one */
 	LOOKUP_RUNS_MAX = 64
 };
 

@@ -4,7 +4,7 @@
  *
  *     newer than all that is stored? then not         (most changes; nothing is read)
  *     else: read before? -> the packs of the tail -> those that the lookup names -> read their fingerprints
- *     asked for more nodes than there are packs, or the lookup is damaged: read all packs
+ *     asked for several times as many nodes as there are packs, or the lookup is damaged: read all packs
  *
  * What is read is in proportion to what changed, however large the index. A hit is a whole fingerprint from a
  * pack whose sums are right; where the lookup is damaged it is not believed, and made again with the snapshot.
@@ -18,7 +18,8 @@
 
 enum {
 	HORIZON = 86400, /* a clock may be wrong, and a scan take long */
-	ASKED_MIN = 64
+	ASKED_MIN = 64,
+	ASKED_A_PACK = 4, /* to ask takes a fraction of what reading a pack does */
 };
 
 /* -- times ----------------------------------------------------------------------------------- */
@@ -178,19 +179,15 @@ static int add_row(struct snap_writer *w, sqlite3_stmt *st)
 
 static int read_packs(struct snap_writer *w, uint64_t first, uint64_t last)
 {
-	sqlite3_stmt *st;
-	int r = 0, rc = sqlite3_prepare_v2(
-			   w->s->db, "SELECT " PACK_COLUMNS " FROM pack WHERE id BETWEEN ? AND ?",
-			   -1, &st, NULL);
+	sqlite3_stmt *st = w->stored.get;
+	int rc, r = 0;
 
-	if (rc == SQLITE_OK) {
-		(void)sqlite3_bind_int64(st, 1, (int64_t)first);
-		(void)sqlite3_bind_int64(st, 2, (int64_t)last);
-	}
-	while (r == 0 && snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW)
-		r = add_row(w, st);
-	(void)sqlite3_finalize(st);
-	return r ? r : snap_errno(rc);
+	(void)sqlite3_bind_int64(st, 1, (int64_t)first);
+	(void)sqlite3_bind_int64(st, 2, (int64_t)last);
+	while (r == 0 && (rc = sqlite3_step(st)) != SQLITE_DONE)
+		r = rc == SQLITE_ROW ? add_row(w, st) : snap_errno(rc);
+	(void)sqlite3_reset(st);
+	return r;
 }
 
 static int read_all(struct snap_writer *w)
@@ -210,8 +207,13 @@ static int read_tail(struct snap_writer *w)
 	if (st->opened)
 		return 0;
 	st->known = known_new();
-	if (!st->known)
-		return -ENOMEM;
+	r = st->known ? snap_errno(sqlite3_prepare_v2(w->s->db,
+	                                              "SELECT " PACK_COLUMNS
+	                                              " FROM pack WHERE id BETWEEN ? AND ?",
+	                                              -1, &st->get, NULL))
+	              : -ENOMEM;
+	if (r < 0)
+		return r; /* and with it the scan ends */
 	st->opened = true;
 	r = lookup_open(w->s, &st->lookup);
 	return r == 0 ? read_packs(w, st->lookup.covered + 1, w->first_pack - 1) : r;
@@ -236,11 +238,11 @@ static int ask(struct snap_writer *w, const struct snap_fingerprint *fp)
 	struct stored *st = &w->stored;
 	int r = st->damaged ? -EUCLEAN : read_tail(w);
 
-	if (r == 0 && ++st->asked > MAX(w->first_pack, ASKED_MIN))
+	if (r == 0 && ++st->asked > ASKED_MIN + ASKED_A_PACK * w->first_pack)
 		return read_all(w);
 	if (r == 0)
 		r = read_named(w, fp);
-	if (r != -EUCLEAN || !st->known)
+	if (r != -EUCLEAN || !st->opened)
 		return r;
 	st->damaged = true;
 	return read_all(w);
@@ -282,6 +284,7 @@ int stored_find(struct snap_writer *w, const struct node_key *key, int64_t newes
 
 void stored_done(struct stored *st)
 {
+	(void)sqlite3_finalize(st->get);
 	known_free(st->known);
 	lookup_close(&st->lookup);
 	marks_done(&st->read);

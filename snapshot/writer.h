@@ -30,6 +30,7 @@ struct stored {              /* s->lock guards what names nothing else */
 	bool damaged;        /* the lookup is */
 	struct known *known; /* of the packs that were read; locked by itself */
 	struct lookup lookup;
+	sqlite3_stmt *get;
 	struct marks read; /* packs */
 	uint64_t asked;
 };
