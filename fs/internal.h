@@ -6,7 +6,6 @@
  *     rows.c         the directories the kernel knows, by number
  *     place.c        from a row to its node, path, snapshot
  *     ino.c          inode numbers
- *     names.c        real names that give way to virtual ones
  *     live.c         the files in .telemetry
  *     texts.c        finished texts
  *     jobs.c         the threads that make slow ones
@@ -281,10 +280,6 @@ void rescan_now(struct fs *fs);
 void rescan_progress(struct fs *fs, struct text *out);
 
 extern const struct fuse_lowlevel_ops fs_ops;
-
-/* names.c: reserved names give way */
-bool name_to_real(bool top, const char *shown, char real[256]);
-void name_to_shown(bool top, const char *real, char shown[260]);
 
 int follow_start(struct fs *fs);
 void follow_stop(struct fs *fs);

@@ -249,9 +249,7 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
 		r = req_path(fs, g, id->row, &path);
 	d.path = path.p;
 	if (r == 0)
-		r = f->render(&d, out);
-	if (r == 0 && out->failed)
-		r = -ENOMEM;
+		r = usage_text(&d, id->virt, &(struct viewer){ .uid = getuid() }, out);
 	text_done(&path);
 	snap_node_put(fs->s, &n);
 	return r;

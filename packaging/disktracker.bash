@@ -52,6 +52,13 @@ _disktracker()
 		words='prev latest'
 		[[ $cur != [./]* ]] || takes=PATH
 		;;&
+	cat/PATH*)
+		# Virtual files are on no disk.
+		if [[ $cur == */.usage/* || $cur == .usage/* ]]; then
+			mapfile -t COMPREPLY < <(compgen -P "${cur%.usage/*}.usage/" -W "$("${COMP_WORDS[0]}" help files | cut -f 1 | grep -v ^.telemetry)" -- "${cur##*.usage/}")
+			return
+		fi
+		;;&
 	*/*PATH* | */MOUNTPOINT)
 		if [[ $takes != A* ]]; then
 			compopt -o filenames

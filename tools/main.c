@@ -11,6 +11,8 @@ const struct command *const tool_commands[] = {
 	&cmd_scan,
 	&cmd_mount,
 	&cmd_umount,
+	&cmd_cat,
+	&cmd_ls,
 	&cmd_list,
 	&cmd_diff,
 	&cmd_prune,

@@ -51,8 +51,8 @@ struct command {
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct command cmd_scan, cmd_mount, cmd_umount, cmd_list, cmd_diff, cmd_prune,
-	cmd_check, cmd_version, cmd_help;
+extern const struct command cmd_scan, cmd_mount, cmd_umount, cmd_cat, cmd_ls, cmd_list, cmd_diff,
+	cmd_prune, cmd_check, cmd_version, cmd_help;
 
 /** All commands, in the order of help; ends with NULL. */
 extern const struct command *const tool_commands[];

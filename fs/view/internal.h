@@ -3,6 +3,9 @@
  * internal - what the files of fs/view/ share. Nothing outside includes this.
  *
  *     view.c         generations: which snapshots are shown now
+ *     resolve.c      from a path to a directory and a virtual file
+ *     names.c        real names that give way to virtual ones
+ *     access.c       who may see what
  *     moment.c       which snapshot a path is of
  *     join.c         several roots as one tree
  *     grown.c        the trees under .growth
@@ -28,6 +31,10 @@ int join_keep(struct gen *g, uint64_t ref);
 /* The snapshot that window w of snapshot i begins with. */
 const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i,
                                      size_t w);
+
+/* -- access.c -- */
+/* May they read it? 0 or -EACCES. */
+int access_ask(const struct usage_dir *d, uint8_t file, const struct viewer *who);
 
 /* -- texts -- */
 render_fn render_summary, render_children, render_top, render_largest, render_crowded,

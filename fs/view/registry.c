@@ -194,3 +194,12 @@ int usage_file_find(enum usage_where where, const char *name)
 	}
 	return -1;
 }
+
+int usage_text(const struct usage_dir *d, uint8_t file, const struct viewer *who, struct text *out)
+{
+	int r = access_ask(d, file, who);
+
+	if (r == 0)
+		r = usage_files[file & ~USAGE_TWIN].render(d, out);
+	return r == 0 && out->failed ? -ENOMEM : r;
+}

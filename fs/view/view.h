@@ -130,10 +130,48 @@ enum usage_where {
 extern const struct usage_file usage_files[]; /* sorted by name */
 extern const size_t n_usage_files;
 
+/* -- who asks: access.c -- */
+struct access_rule;
+
+struct viewer {
+	const struct access_rule *rule; /* NULL: the first one, "private" */
+	uid_t uid;
+	gid_t gid;
+};
+
+/** The rule of that name, NULL: none. */
+const struct access_rule *access_find(const char *name);
+/** The text of a file for somebody: the only way to it. -EACCES when it is not for them. */
+int usage_text(const struct usage_dir *d, uint8_t file, const struct viewer *who, struct text *out);
+
 /** Number of the file of that name (USAGE_TWIN set for a twin), or -1. */
 int usage_file_find(enum usage_where where, const char *name);
 enum usage_where usage_file_where(uint8_t file);
 /** Its name there. */
 void usage_file_name(uint8_t file, char buf[64]);
+
+/* -- names: names.c. A real .usage is shown as .usage~ -- */
+/** The real name behind a shown one; false if there is none, since the name is the virtual one's. */
+bool name_to_real(bool top, const char *shown, char real[256]);
+void name_to_shown(bool top, const char *real, char shown[260]);
+
+/* -- from a path: resolve.c -- */
+struct view_found {
+	struct usage_dir dir; /* points to what follows */
+	int file;             /* number of the virtual file, -1: the directory itself */
+	bool in_growth;       /* under .growth, where only what is grown exists */
+	struct snap_node node;
+	struct snap_list until;
+	struct text path;
+	struct view *v;
+	struct gen *g;
+};
+
+/**
+ * What a path names, written as a mount of the view shows it; view_found_done() it. -ENOENT, -ENOTDIR, and
+ * -EISDIR for a virtual directory.
+ */
+int view_resolve(struct view *v, const char *path, struct view_found *ret);
+void view_found_done(struct view_found *f);
 
 #endif

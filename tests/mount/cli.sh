@@ -103,7 +103,7 @@ usage_errors()
 		mount -fx /tmp|unknown option '-x'
 		nonsense|unknown command 'nonsense': see
 		scna|did you mean 'scan'
-		help lst|did you mean 'list'
+		help lits|did you mean 'list'
 	END
 	status_is 2 "$DT" && [ ! -e "$index.none" ]
 }

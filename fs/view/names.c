@@ -3,7 +3,7 @@
  * names - a real entry called .usage gives way to the virtual one: it is shown as .usage~, a real
  * .usage~ as .usage~~, and so on. At the top the same holds for .telemetry and .growth.
  */
-#include "fs/internal.h"
+#include "fs/view/internal.h"
 
 /* Length of the reserved word that name consists of, apart from any number of "~" after it; or 0. */
 static size_t reserved(bool top, const char *name)
