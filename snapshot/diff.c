@@ -350,30 +350,3 @@ void snap_changes_done(struct snap_changes *c)
 	free(c->c);
 	*c = (struct snap_changes){ 0 };
 }
-
-int snap_path_ref(struct snap *s, uint64_t ref, const char *path, uint64_t *ret)
-{
-	while (*path) {
-		size_t len = strcspn(path, "/");
-		struct snap_entry e;
-		struct snap_node n;
-		int r = 0;
-
-		if (len) {
-			r = snap_node_get(s, ref, &n);
-			if (r < 0)
-				return r;
-			r = snap_node_find(&n, path, len, &e, NULL);
-			snap_node_put(s, &n);
-			if (r < 0)
-				return r;
-			ref = r > 0 ? dir_ref(&e) : 0;
-			if (!ref)
-				return -ENOENT;
-		}
-		path += len;
-		path += *path == '/';
-	}
-	*ret = ref;
-	return 0;
-}

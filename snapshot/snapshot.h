@@ -224,6 +224,19 @@ size_t snap_cache_bytes(struct snap *s);
 /** The node at a relative path below ref; "" is ref itself. -ENOENT if there is no such directory. */
 int snap_path_ref(struct snap *s, uint64_t ref, const char *path, uint64_t *ret);
 
+/* A path to be followed in one snapshot after the other: what is as before on the way is not looked at again. */
+struct snap_trail {
+	struct trail_step *step;
+	size_t n;
+	uint64_t looked_at; /* directories */
+};
+
+/** The path is used until snap_trail_done(), which follows in any case. 0 or -ENOMEM. */
+int snap_trail_init(struct snap_trail *t, const char *path);
+/** As snap_path_ref(). */
+int snap_trail_follow(struct snap *s, struct snap_trail *t, uint64_t root, uint64_t *ret);
+void snap_trail_done(struct snap_trail *t);
+
 /** A 64-bit hash for numbers that derive from names (XXH3); no secret, the same for ever. */
 uint64_t snap_hash(const void *p, size_t len, uint64_t seed);
 /** A seed that only the index knows, the same for its whole life. */
@@ -308,7 +321,7 @@ struct snap_damage {
 	uint64_t packs, nodes; /* looked at */
 	uint64_t bad_packs, bad_nodes;
 	bool bad_lookup; /* what finds stored directories again; nothing is lost */
-	int64_t *ids; /* damaged snapshots */
+	int64_t *ids;    /* damaged snapshots */
 	size_t n;
 };
 

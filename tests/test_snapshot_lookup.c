@@ -357,6 +357,61 @@ static void every_node_is_found_in_few_rows_as_an_index_grows(void **state)
 	snap_close(s);
 }
 
+/* -- a path through many snapshots ----------------------------------------------------------- */
+
+static uint64_t scanned(const struct fixture *f, struct snap *s)
+{
+	struct snap_info i;
+	uint64_t ref;
+
+	assert_int_equal(snaps_take(s, f->tree.path, SNAP_WARM, 1, &i), 0);
+	ref = i.ref;
+	snap_info_done(&i);
+	return ref;
+}
+
+/* What the trail says is what a look from the root says. Returns how many directories it looked at. */
+static uint64_t follow(struct snap *s, struct snap_trail *t, uint64_t root, const char *path)
+{
+	uint64_t before = t->looked_at, ref = 0, expected = 0;
+	int r = snap_path_ref(s, root, path, &expected);
+
+	assert_int_equal(snap_trail_follow(s, t, root, &ref), r);
+	assert_int_equal(ref, expected);
+	return t->looked_at - before;
+}
+
+static void a_path_through_snapshots_costs_what_differs(void **state)
+{
+	static const char path[] = "a/b/c";
+	const struct fixture *f = *state;
+	struct snap *s = open_index(f);
+	struct snap_trail t;
+
+	tree_build(&f->tree,
+	           ROWS(IS_DIR("a"), IS_DIR("a/b"), IS_DIR("a/b/c"), IS_FILE("a/b/c/f", 1),
+	                IS_DIR("a/twin"), IS_DIR("other"), IS_FILE("other/f", 1)));
+	assert_int_equal(snap_trail_init(&t, path), 0);
+	assert_int_equal(follow(s, &t, scanned(f, s), path), 3);
+	assert_int_equal(follow(s, &t, scanned(f, s), path), 0);
+	tree_write(&f->tree, "other/f", 1000); /* beside the path: the root only */
+	assert_int_equal(follow(s, &t, scanned(f, s), path), 1);
+	tree_write(&f->tree, "a/b/c/f", 1000); /* below it: all on the way */
+	assert_int_equal(follow(s, &t, scanned(f, s), path), 3);
+	make_dir(f, "a/added"); /* the child has another place */
+	assert_int_equal(follow(s, &t, scanned(f, s), path), 2);
+	assert_int_equal(renameat(f->tree.fd, "a/b", f->tree.fd, "a/away"), 0);
+	assert_int_equal(follow(s, &t, scanned(f, s), path), 2);
+	assert_int_equal(renameat(f->tree.fd, "a/twin", f->tree.fd, "a/b"), 0);
+	assert_int_equal(follow(s, &t, scanned(f, s), path),
+	                 3); /* another directory of that name */
+	assert_int_equal(renameat(f->tree.fd, "a/b", f->tree.fd, "a/twin"), 0);
+	assert_int_equal(renameat(f->tree.fd, "a/away", f->tree.fd, "a/b"), 0);
+	(void)follow(s, &t, scanned(f, s), path);
+	snap_trail_done(&t);
+	snap_close(s);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, snaps_set_up, snaps_tear_down)
 
 int main(void)
@@ -367,6 +422,7 @@ int main(void)
 		TEST(the_future_ends_when_it_has_come),
 		TEST(a_damaged_lookup_is_not_believed_and_made_again),
 		TEST(prune_leaves_a_lookup_of_what_is_left),
+		TEST(a_path_through_snapshots_costs_what_differs),
 		TEST(every_node_is_found_in_few_rows_as_an_index_grows),
 	};
 

@@ -215,7 +215,7 @@ static int sums_of(const struct usage_dir *d, uint64_t ref, uint64_t *bytes, uin
 }
 
 /* Of one root. A snapshot without the directory, after one with it, is a line of zeros. */
-static int history_of_path(const struct usage_dir *d, const char *below, struct text *out)
+static int history_of_trail(const struct usage_dir *d, struct snap_trail *trail, struct text *out)
 {
 	uint64_t last_root = 0, last = 0, ref, bytes, files;
 
@@ -229,7 +229,11 @@ static int history_of_path(const struct usage_dir *d, const char *below, struct 
 		if (usage_is_stopped(d))
 			return -EINTR;
 		last_root = info->ref;
-		r = ref_then(d, info, below, &ref);
+		r = snap_trail_follow(d->s, trail, info->ref, &ref);
+		if (r == -ENOENT) {
+			ref = 0;
+			r = 0;
+		}
 		if (r == 0 && ref != last) {
 			r = sums_of(d, ref, &bytes, &files);
 			history_line(out, info, bytes, files);
@@ -239,6 +243,17 @@ static int history_of_path(const struct usage_dir *d, const char *below, struct 
 			return r;
 	}
 	return 0;
+}
+
+static int history_of_path(const struct usage_dir *d, const char *below, struct text *out)
+{
+	struct snap_trail trail;
+	int r = snap_trail_init(&trail, below);
+
+	if (r == 0)
+		r = history_of_trail(d, &trail, out);
+	snap_trail_done(&trail);
+	return r;
 }
 
 /* What the roots below a directory came to, as the snapshots go by. */
