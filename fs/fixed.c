@@ -30,7 +30,7 @@ static int enter(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t i
 uint64_t ino_window(struct fs *fs, const struct gen *g, size_t window)
 {
 	char name[48];
-	int n = snprintf(name, sizeof(name), "%s/%" PRIu32, window_names[window], g->number);
+	int n = snprintf(name, sizeof(name), "%s/%" PRIu32, windows[window].name, g->number);
 
 	return ino_child(ino_virtual(fs->top_ino, V_GROWN), name, (size_t)n);
 }

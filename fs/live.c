@@ -311,7 +311,7 @@ bool fs_virtual_file(size_t i, const char **name, const char **help)
 {
 	if (i < n_usage_files) {
 		*name = usage_files[i].name;
-		*help = usage_files[i].help;
+		*help = usage_file_help(&usage_files[i]);
 		return true;
 	}
 	i -= n_usage_files;

@@ -272,7 +272,7 @@ static bool window_entry(const struct listing *l, size_t i, struct virtual_entry
 {
 	if (i >= WINDOWS)
 		return false;
-	(void)snprintf(ret->name, sizeof(ret->name), "%s", window_names[i]);
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", windows[i].name);
 	ret->ino = ino_window(l->fs, l->g, i);
 	ret->mode = S_IFDIR | 0555;
 	return true;

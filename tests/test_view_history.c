@@ -80,7 +80,8 @@ static int render(const char *name, const char *path, const struct snap_list *al
 {
 	struct usage_dir d = { .all = all, .path = path, .stop = stop };
 
-	return usage_files[usage_file_find(USAGE_HERE, name)].render(&d, out);
+	return usage_text(&d, (uint8_t)usage_file_find(USAGE_HERE, name), &(struct viewer){ 0 },
+	                  out);
 }
 
 /* -- the model: what the manual says, without any thought of speed -- */

@@ -91,6 +91,42 @@ static int find_side(const struct snap_list *l, const char *root, const char *sp
 	return EXIT_DONE;
 }
 
+/* A window before newer: what it really is, since an index may be younger, or its snapshots far apart. */
+static const struct snap_info *find_window(const struct snap_list *l, const struct snap_info *newer,
+                                           const char *spec, int64_t age)
+{
+	const struct snap_info *from = snap_select_window(l, newer, age);
+	struct text said = { 0 };
+	char when[32];
+
+	text_printf(&said,
+	            "snapshot %" PRId64 " of %s, %" PRId64 " seconds before snapshot %" PRId64 "%s",
+	            from->id, tool_utc(from->time, when), newer->time - from->time, newer->id,
+	            newer->time - from->time < age ? ", since none is older" : "");
+	text_add(&said, "", 1);
+	(void)tool_fail(EXIT_DONE, "window", spec, said.failed ? NULL : said.p);
+	text_done(&said);
+	return from;
+}
+
+/* Ages count back from the other side, or both from the latest. */
+static int find_both(const struct diff_args *a, const struct snap_list *l, const char *root,
+                     struct sides *ret)
+{
+	int64_t age_a, age_b;
+	bool is_age = snap_parse_age(a->b, &age_b) == 0;
+	int status = find_side(l, root, is_age ? "latest" : a->b, &ret->b);
+	const struct snap_info *newer = ret->b;
+
+	if (status == EXIT_DONE && is_age)
+		ret->b = find_window(l, newer, a->b, age_b);
+	if (status == EXIT_DONE && snap_parse_age(a->a, &age_a) == 0)
+		ret->a = find_window(l, newer, a->a, age_a);
+	else if (status == EXIT_DONE)
+		status = find_side(l, root, a->a, &ret->a);
+	return status;
+}
+
 static bool is_id(const char *spec)
 {
 	return *spec && spec[strspn(spec, "0123456789")] == '\0';
@@ -109,9 +145,7 @@ static int find_sides(const struct diff_args *a, const struct snap_list *l, char
 	if (!root && !(is_id(a->a) && is_id(a->b)))
 		return tool_fail(EXIT_USAGE, "the index has several roots: name a PATH", NULL,
 		                 NULL);
-	status = find_side(l, root, a->a, &ret->a);
-	if (status == EXIT_DONE)
-		status = find_side(l, root, a->b, &ret->b);
+	status = find_both(a, l, root, ret);
 	if (status != EXIT_DONE)
 		return status;
 	if (strcmp(ret->a->root, ret->b->root) != 0)
@@ -152,6 +186,14 @@ static int diff(const struct diff_args *a, struct snap *s, const struct sides *d
 	return tool_print(complete ? EXIT_DONE : EXIT_INCOMPLETE, &out);
 }
 
+static bool is_snapshot(const char *word)
+{
+	int64_t t;
+
+	return is_id(word) || snap_parse_age(word, &t) == 0 || snap_parse_time(word, &t) == 0 ||
+	       strcmp(word, "prev") == 0 || strcmp(word, "latest") == 0;
+}
+
 static int run(int argc, char **argv)
 {
 	AUTO(snap_close) struct snap *s = NULL;
@@ -164,8 +206,12 @@ static int run(int argc, char **argv)
 	if (status != TOOL_RUN)
 		return status;
 	a.a = argv[1];
-	a.b = argv[2];
-	a.path = argv[3];
+	a.b = "latest";
+	a.path = argv[2];
+	if (argv[2] && (argv[3] || is_snapshot(argv[2]))) {
+		a.b = argv[2];
+		a.path = argv[3];
+	}
 	if (tool_open_index(a.index, SNAP_READ, &s) < 0)
 		return EXIT_FAILED;
 	/* Both trees are walked along once: memory that is used again is faster than new. */
@@ -192,10 +238,11 @@ static const struct tool_option options[] = {
 
 const struct command cmd_diff = {
 	.name = "diff",
-	.args = "A B [PATH]",
+	.args = "A [B] [PATH]",
 	.help = "show which directories explain the change between two snapshots",
 	.options = options,
-	.more = "A and B are snapshots: an id, a UTC time (2026-05-01, 2026-05-01T12:00:00Z), an age (7d),\n"
-		"prev or latest. With PATH, only what is below this directory.\n",
+	.more = "A and B are snapshots: an id, a UTC time (2026-05-01, 2026-05-01T12:00:00Z), prev, latest, or for A\n"
+		"an age (7d): the newest at least that much older than B, else the oldest. B is latest unless it is\n"
+		"given. With PATH, only what is below this directory.\n",
 	.run = run,
 };

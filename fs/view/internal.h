@@ -38,8 +38,7 @@ int access_ask(const struct usage_dir *d, uint8_t file, const struct viewer *who
 
 /* -- texts -- */
 render_fn render_summary, render_children, render_top, render_largest, render_crowded,
-	render_errors, render_history, render_growth_1h, render_growth_1d, render_growth_7d,
-	render_growth_30d, render_growth_365d;
+	render_errors, render_history, render_growth, render_span;
 /* One line of a table: a number, a tab, a path. */
 void table_line(const struct usage_dir *d, struct text *out, uint64_t number, const char *path,
                 size_t len);

@@ -10,13 +10,16 @@
 
 #include <inttypes.h>
 
-static const int64_t window_seconds[WINDOWS] = { 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400 };
-const char *const window_names[WINDOWS] = { "1h", "1d", "7d", "30d", "365d" };
+const struct window windows[WINDOWS] = {
+#define WINDOW_ROW(name, seconds, words) { name, seconds },
+	EACH_WINDOW(WINDOW_ROW)
+#undef WINDOW_ROW
+};
 
 int window_find(const char *name)
 {
 	for (size_t i = 0; i < WINDOWS; i++)
-		if (strcmp(window_names[i], name) == 0)
+		if (strcmp(windows[i].name, name) == 0)
 			return (int)i;
 	return -1;
 }
@@ -24,7 +27,7 @@ int window_find(const char *name)
 const struct snap_info *window_start(const struct snap_list *all, const struct snap_info *i,
                                      size_t w)
 {
-	return snap_select_window(all, i, window_seconds[w]);
+	return snap_select_window(all, i, windows[w].seconds);
 }
 
 /* -- growth ---------------------------------------------------------------------------------- */
@@ -145,8 +148,9 @@ static int growth_of_roots(const struct usage_dir *d, size_t window, struct text
  * The root's own snapshots are compared, not what is shown: another root mounted below would look as if it
  * had been created here.
  */
-static int render_growth(const struct usage_dir *d, size_t window, struct text *out)
+int render_growth(const struct usage_dir *d, struct text *out)
 {
+	size_t window = (size_t)window_find(strchr(d->file->name, '/') + 1);
 	const struct snap_info *then;
 	struct snap_changes c;
 	const char *below;
@@ -171,17 +175,38 @@ static int render_growth(const struct usage_dir *d, size_t window, struct text *
 	return 0;
 }
 
-#define GROWTH_FILE(name, window)                                             \
-	int render_growth_##name(const struct usage_dir *d, struct text *out) \
-	{                                                                     \
-		return render_growth(d, window, out);                         \
-	}
+/* How much of a window there is, in seconds: the root's, or the least of the roots below. */
+static int64_t span_of(const struct usage_dir *d, const struct snap_roots *roots, size_t window)
+{
+	int64_t least = INT64_MAX;
 
-GROWTH_FILE(1h, 0)
-GROWTH_FILE(1d, 1)
-GROWTH_FILE(7d, 2)
-GROWTH_FILE(30d, 3)
-GROWTH_FILE(365d, 4)
+	if (d->snapshot)
+		return d->snapshot->time - window_start(d->all, d->snapshot, window)->time;
+	for (size_t i = 0; i < roots->n; i++) {
+		const struct snap_root *root = &roots->root[i];
+		const struct snap_list own = { root->info, root->n, NULL };
+		const struct snap_info *now = root->info[root->n - 1];
+
+		if (path_below(d->path, root->path) && root->outer_since == INT64_MAX)
+			least = MIN(least, now->time - window_start(&own, now, window)->time);
+	}
+	return least < INT64_MAX ? least : 0;
+}
+
+int render_span(const struct usage_dir *d, struct text *out)
+{
+	struct snap_roots roots = { 0 };
+	int r = d->snapshot ? 0 : snap_roots_get(d->all, &roots);
+
+	for (size_t i = 0; r == 0 && i < WINDOWS; i++) {
+		text_puts(out, windows[i].name);
+		text_puts(out, " ");
+		text_i64(out, span_of(d, &roots, i));
+		text_puts(out, "\n");
+	}
+	snap_roots_done(&roots);
+	return r;
+}
 
 /* -- history --------------------------------------------------------------------------------- */
 

@@ -7,54 +7,47 @@
  */
 #include "fs/view/internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
-static int put_number(struct text *out, uint64_t v)
+static int put_number(struct text *out, int64_t v)
 {
-	text_u64(out, v);
+	text_i64(out, v);
 	text_puts(out, "\n");
 	return 0;
 }
 
-static int put_time(struct text *out, int64_t v)
+/* A time that is none, since there is nothing that could have one, is 0. */
+static int64_t number_of(const struct usage_dir *d, const struct totals_field *f)
 {
-	text_i64(out, v == INT64_MIN ? 0 : v);
-	text_puts(out, "\n");
-	return 0;
+	int64_t v = totals_get(&d->node->totals, f);
+
+	return f->how == TOTALS_TIME && v == INT64_MIN ? 0 : v;
+}
+
+static const struct totals_field *field_of(const char *name)
+{
+	const struct totals_field *f = totals_fields;
+
+	while (f < totals_fields + TOTALS_FIELDS && strcmp(f->name, name) != 0)
+		f++;
+	return f;
+}
+
+static int render_number(const struct usage_dir *d, struct text *out)
+{
+	return put_number(out, number_of(d, field_of(d->file->name)));
 }
 
 /* The tree of growth keeps the signed difference where other trees have the sum of lengths. */
 static int render_delta(const struct usage_dir *d, struct text *out)
 {
-	text_i64(out, unzigzag(d->node->totals.apparent));
-	text_puts(out, "\n");
-	return 0;
-}
-
-#define NUMBER_FILE(name, member)                                             \
-	static int render_##name(const struct usage_dir *d, struct text *out) \
-	{                                                                     \
-		return put_number(out, d->node->totals.member);               \
-	}
-
-NUMBER_FILE(bytes, bytes)
-NUMBER_FILE(apparent, apparent)
-NUMBER_FILE(files, files)
-NUMBER_FILE(dirs, dirs)
-NUMBER_FILE(entries, entries)
-NUMBER_FILE(shared, shared)
-NUMBER_FILE(error_count, errors)
-NUMBER_FILE(vanished, vanished)
-NUMBER_FILE(skipped, skipped)
-
-static int render_newest(const struct usage_dir *d, struct text *out)
-{
-	return put_time(out, d->node->totals.newest);
+	return put_number(out, unzigzag(d->node->totals.apparent));
 }
 
 static int render_asof(const struct usage_dir *d, struct text *out)
 {
-	return put_time(out, d->asof);
+	return put_number(out, d->asof);
 }
 
 static int render_complete(const struct usage_dir *d, struct text *out)
@@ -70,24 +63,18 @@ static void stat_line(struct text *out, const char *key, int64_t v)
 	text_puts(out, "\n");
 }
 
-/* All numbers in one read. Lines are only ever appended. */
+/* All numbers in one read. Lines are only ever appended: the counters come in the order of totals_fields. */
 static int render_stat(const struct usage_dir *d, struct text *out)
 {
 	const struct scan_totals *t = &d->node->totals;
+	static const char *const last = "changed"; /* came later */
 
-	stat_line(out, "bytes", (int64_t)t->bytes);
-	stat_line(out, "apparent", (int64_t)t->apparent);
-	stat_line(out, "files", (int64_t)t->files);
-	stat_line(out, "dirs", (int64_t)t->dirs);
-	stat_line(out, "entries", (int64_t)t->entries);
-	stat_line(out, "shared", (int64_t)t->shared);
-	stat_line(out, "errors", (int64_t)t->errors);
-	stat_line(out, "vanished", (int64_t)t->vanished);
-	stat_line(out, "skipped", (int64_t)t->skipped);
-	stat_line(out, "newest", t->newest == INT64_MIN ? 0 : t->newest);
+	for (const struct totals_field *f = totals_fields; f < totals_fields + TOTALS_FIELDS; f++)
+		if (strcmp(f->name, last) != 0)
+			stat_line(out, f->name, number_of(d, f));
 	stat_line(out, "asof", d->asof);
 	stat_line(out, "complete", t->errors == 0);
-	stat_line(out, "changed", (int64_t)t->changed);
+	stat_line(out, last, (int64_t)t->changed);
 	stat_line(out, "snapshot", d->snapshot ? d->snapshot->id : 0);
 	stat_line(out, "approximate", d->snapshot && d->snapshot->mode == SNAP_QUICK);
 	return 0;
@@ -120,45 +107,54 @@ static int render_readme(const struct usage_dir *d, struct text *out)
 	(void)d;
 	text_puts(out, readme);
 	for (size_t i = 0; i < n_usage_files; i++)
-		text_printf(out, "    %-12s %s\n", usage_files[i].name, usage_files[i].help);
+		text_printf(out, "    %-12s %s\n", usage_files[i].name,
+		            usage_file_help(&usage_files[i]));
 	text_puts(out, "\nThe manual is disktracker-files(5).\n");
 	return 0;
 }
 
-/* Sorted by name: readdir and help show this order. */
+/* Sorted by name, windows by length: readdir and help show this order. */
 const struct usage_file usage_files[] = {
 	/* clang-format off */
 	{ "README",      render_readme,      .help = "one page: what is where, with commands to try", .path = true },
-	{ "apparent",    render_apparent,    .help = "sum of file lengths, in bytes" },
+	{ "apparent",     .render = render_number },
 	{ "asof",        render_asof,        .help = "when this was scanned, Unix time", .asof = true },
-	{ "bytes",       render_bytes,       .help = "disk space in use, in bytes" },
+	{ "bytes",        .render = render_number },
 	{ "children",    render_children,    .help = "direct sub-directories and files by size: bytes, name", .twin = true, .slow = true },
 	{ "complete",    render_complete,    .help = "1, or 0 when a part could not be read" },
 	{ "crowded",     render_crowded,     .help = "directories with the most direct entries: entries, path", .twin = true, .slow = true },
 	{ "delta",       render_delta,       .help = "in .growth only: bytes grown, negative when shrunk", .grown = true },
-	{ "dirs",        render_dirs,        .help = "number of directories below" },
-	{ "entries",     render_entries,     .help = "number of files, directories and others below" },
-	{ "errors",      render_error_count, .help = "number of things that could not be read" },
+	{ "dirs",         .render = render_number },
+	{ "entries",      .render = render_number },
+	{ "errors",       .render = render_number },
 	{ "errors.list", render_errors,      .help = "what was unreadable, vanished, changed or skipped: reason, path", .twin = true, .slow = true },
-	{ "files",       render_files,       .help = "number of regular files below" },
-	{ "growth/1d",   render_growth_1d,   .help = "what explains the change of the last day: +/-bytes, path", .twin = true, .slow = true, .path = true, .asof = true },
-	{ "growth/1h",   render_growth_1h,   .help = "... of the last hour", .twin = true, .slow = true, .path = true, .asof = true },
-	{ "growth/30d",  render_growth_30d,  .help = "... of the last 30 days", .twin = true, .slow = true, .path = true, .asof = true },
-	{ "growth/365d", render_growth_365d, .help = "... of the last 365 days", .twin = true, .slow = true, .path = true, .asof = true },
-	{ "growth/7d",   render_growth_7d,   .help = "... of the last 7 days", .twin = true, .slow = true, .path = true, .asof = true },
+	{ "files",        .render = render_number },
+#define GROWTH_ROW(name, seconds, words) \
+	{ "growth/" name, render_growth, .help = "what explains the change of the last " words ": +/-bytes, path", .twin = true, .slow = true, .path = true, .asof = true },
+	EACH_WINDOW(GROWTH_ROW)
+#undef GROWTH_ROW
+	{ "growth/span", render_span,       .help = "seconds that each window of growth really covers: window, seconds", .path = true, .asof = true },
 	{ "history",     render_history,     .help = "snapshots in which it changed: time, bytes, files, snapshot", .slow = true, .path = true, .asof = true },
 	{ "largest",     render_largest,     .help = "the 50 largest files below: bytes, path", .twin = true, .slow = true },
-	{ "newest",      render_newest,      .help = "newest modification here or below, Unix time" },
-	{ "shared",      render_shared,      .help = "bytes whose files also have a name elsewhere" },
-	{ "skipped",     render_skipped,     .help = "number of things left out: mounts, exclusions" },
+	{ "newest",       .render = render_number },
+	{ "shared",       .render = render_number },
+	{ "skipped",      .render = render_number },
 	{ "stat",        render_stat,        .help = "all numbers as \"key value\" lines, of one snapshot", .asof = true },
 	{ "summary",     render_summary,     .help = "for people: sizes, counts, age, the five largest", .slow = true, .path = true, .asof = true },
 	{ "top",         render_top,         .help = "the 50 largest directories below: bytes, path", .twin = true, .slow = true },
-	{ "vanished",    render_vanished,    .help = "number of things that went away during the scan" },
+	{ "vanished",     .render = render_number },
 	/* clang-format on */
 };
 
 const size_t n_usage_files = ARRAY_SIZE(usage_files);
+static_assert(ARRAY_SIZE(usage_files) <= 64,
+              "whoever remembers which were read has a bit for each");
+static_assert(ARRAY_SIZE(usage_files) < USAGE_TWIN, "the number of a twin is another one");
+
+const char *usage_file_help(const struct usage_file *f)
+{
+	return f->help ? f->help : field_of(f->name)->help;
+}
 
 static const char growth_dir[] = "growth/";
 
@@ -197,9 +193,11 @@ int usage_file_find(enum usage_where where, const char *name)
 
 int usage_text(const struct usage_dir *d, uint8_t file, const struct viewer *who, struct text *out)
 {
+	struct usage_dir asked = *d;
 	int r = access_ask(d, file, who);
 
+	asked.file = &usage_files[file & ~USAGE_TWIN];
 	if (r == 0)
-		r = usage_files[file & ~USAGE_TWIN].render(d, out);
+		r = asked.file->render(&asked, out);
 	return r == 0 && out->failed ? -ENOMEM : r;
 }

@@ -18,11 +18,25 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* -- windows of growth: past.c -- */
-enum {
-	WINDOWS = 5
+/* -- windows of growth: past.c. A row gives .usage/growth/W with its twin, .growth/W, a line of span -- */
+#define EACH_WINDOW(ROW)                  \
+	ROW("1h", 3600, "hour")           \
+	ROW("1d", 86400, "day")           \
+	ROW("7d", 7 * 86400, "7 days")    \
+	ROW("30d", 30 * 86400, "30 days") \
+	ROW("365d", 365 * 86400, "365 days")
+
+struct window {
+	const char *name;
+	int64_t seconds;
 };
-extern const char *const window_names[WINDOWS];
+
+enum {
+#define COUNT_WINDOW(name, seconds, words) +1
+	WINDOWS = 0 EACH_WINDOW(COUNT_WINDOW)
+#undef COUNT_WINDOW
+};
+extern const struct window windows[WINDOWS];
 int window_find(const char *name);
 
 /* -- generations: view.c -- */
@@ -96,6 +110,7 @@ int view_ref_then(struct view *v, struct gen *g, const char *path, const struct 
 /* -- virtual files: registry.c -- */
 struct usage_dir { /* what a virtual file may know */
 	struct snap *s;
+	const struct usage_file *file; /* set by usage_text() */
 	const struct snap_node *node;
 	const struct snap_info *snapshot; /* NULL on the way to the roots */
 	int64_t asof;                     /* when the numbers were true */
@@ -110,12 +125,12 @@ typedef int render_fn(const struct usage_dir *dir, struct text *out);
 struct usage_file {
 	const char *name;
 	render_fn *render;
-	const char *help;
-	bool twin;  /* NAME.0 exists too */
-	bool slow;  /* may read many directories */
-	bool path;  /* wants usage_dir.path */
-	bool asof;  /* changes with every snapshot, even where nothing changed */
-	bool grown; /* exists in .growth, and only there */
+	const char *help; /* NULL: that of the number of this name in totals_fields */
+	bool twin;        /* NAME.0 exists too */
+	bool slow;        /* may read many directories */
+	bool path;        /* wants usage_dir.path */
+	bool asof;        /* changes with every snapshot, even where nothing changed */
+	bool grown;       /* exists in .growth, and only there */
 };
 
 enum {
@@ -147,6 +162,7 @@ int usage_text(const struct usage_dir *d, uint8_t file, const struct viewer *who
 /** Number of the file of that name (USAGE_TWIN set for a twin), or -1. */
 int usage_file_find(enum usage_where where, const char *name);
 enum usage_where usage_file_where(uint8_t file);
+const char *usage_file_help(const struct usage_file *f);
 /** Its name there. */
 void usage_file_name(uint8_t file, char buf[64]);
 

@@ -85,7 +85,7 @@ usage_errors()
 		list extra|unexpected argument 'extra'
 		list --nonsense|see 'disktracker list --help'
 		list --index|no value given for '--index'
-		diff 1|B is missing
+		diff|A is missing
 		diff 1 2 / 4|unexpected argument '4'
 		diff --top -3 1 2|takes a positive number
 		prune|needs a rule
@@ -103,7 +103,7 @@ usage_errors()
 		mount -fx /tmp|unknown option '-x'
 		nonsense|unknown command 'nonsense': see
 		scna|did you mean 'scan'
-		help lits|did you mean 'list'
+		help lisst|did you mean 'list'
 	END
 	status_is 2 "$DT" && [ ! -e "$index.none" ]
 }
