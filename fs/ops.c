@@ -43,35 +43,33 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	req_end(fs);
 }
 
+/* user.disktracker.NAME for each number of a subtree, and what CephFS calls some of them. */
 static bool xattr_value(const struct snap_node *n, const char *name, char buf[64])
 {
-	const struct scan_totals *t = &n->totals;
-	const struct {
-		const char *name;
-		uint64_t value;
-	} table[] = {
-		{ "user.disktracker.bytes", t->bytes },
-		{ "user.disktracker.apparent", t->apparent },
-		{ "user.disktracker.files", t->files },
-		{ "user.disktracker.dirs", t->dirs },
-		{ "user.disktracker.entries", t->entries },
-		{ "user.disktracker.shared", t->shared },
-		{ "user.disktracker.errors", t->errors },
-		{ "ceph.dir.rbytes", t->bytes },
-		{ "ceph.dir.rfiles", t->files },
-		{ "ceph.dir.rsubdirs", t->dirs },
-		{ "ceph.dir.rentries", t->entries },
+	static const char own[] = "user.disktracker.";
+	static const struct {
+		const char *name, *number, *after;
+	} ceph[] = {
+		{ "ceph.dir.rbytes", "bytes", "" },
+		{ "ceph.dir.rfiles", "files", "" },
+		{ "ceph.dir.rsubdirs", "dirs", "" },
+		{ "ceph.dir.rentries", "entries", "" },
+		{ "ceph.dir.rctime", "newest", ".000000000" },
 	};
+	const char *number =
+		strncmp(name, own, sizeof(own) - 1) == 0 ? name + sizeof(own) - 1 : NULL;
+	const char *after = "";
+	int64_t v;
 
-	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-		if (strcmp(table[i].name, name) == 0) {
-			(void)snprintf(buf, 64, "%" PRIu64, table[i].value);
-			return true;
-		}
+	for (size_t i = 0; !number && i < ARRAY_SIZE(ceph); i++) {
+		if (strcmp(ceph[i].name, name) != 0)
+			continue;
+		number = ceph[i].number;
+		after = ceph[i].after;
 	}
-	if (strcmp(name, "ceph.dir.rctime") != 0)
+	if (!number || !usage_number(&n->totals, number, &v))
 		return false;
-	(void)snprintf(buf, 64, "%" PRId64 ".000000000", t->newest == INT64_MIN ? 0 : t->newest);
+	(void)snprintf(buf, 64, "%" PRId64 "%s", v, after);
 	return true;
 }
 

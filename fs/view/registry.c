@@ -18,25 +18,36 @@ static int put_number(struct text *out, int64_t v)
 }
 
 /* A time that is none, since there is nothing that could have one, is 0. */
-static int64_t number_of(const struct usage_dir *d, const struct totals_field *f)
+static int64_t number_of(const struct scan_totals *t, const struct totals_field *f)
 {
-	int64_t v = totals_get(&d->node->totals, f);
+	int64_t v = totals_get(t, f);
 
 	return f->how == TOTALS_TIME && v == INT64_MIN ? 0 : v;
 }
 
 static const struct totals_field *field_of(const char *name)
 {
-	const struct totals_field *f = totals_fields;
+	for (size_t i = 0; i < TOTALS_FIELDS; i++)
+		if (strcmp(totals_fields[i].name, name) == 0)
+			return &totals_fields[i];
+	return NULL;
+}
 
-	while (f < totals_fields + TOTALS_FIELDS && strcmp(f->name, name) != 0)
-		f++;
-	return f;
+bool usage_number(const struct scan_totals *t, const char *name, int64_t *ret)
+{
+	const struct totals_field *f = field_of(name);
+
+	if (f)
+		*ret = number_of(t, f);
+	return f != NULL;
 }
 
 static int render_number(const struct usage_dir *d, struct text *out)
 {
-	return put_number(out, number_of(d, field_of(d->file->name)));
+	int64_t v = 0;
+
+	(void)usage_number(&d->node->totals, d->file->name, &v);
+	return put_number(out, v);
 }
 
 /* The tree of growth keeps the signed difference where other trees have the sum of lengths. */
@@ -71,7 +82,7 @@ static int render_stat(const struct usage_dir *d, struct text *out)
 
 	for (const struct totals_field *f = totals_fields; f < totals_fields + TOTALS_FIELDS; f++)
 		if (strcmp(f->name, last) != 0)
-			stat_line(out, f->name, number_of(d, f));
+			stat_line(out, f->name, number_of(t, f));
 	stat_line(out, "asof", d->asof);
 	stat_line(out, "complete", t->errors == 0);
 	stat_line(out, last, (int64_t)t->changed);

@@ -162,6 +162,8 @@ int usage_text(const struct usage_dir *d, uint8_t file, const struct viewer *who
 /** Number of the file of that name (USAGE_TWIN set for a twin), or -1. */
 int usage_file_find(enum usage_where where, const char *name);
 enum usage_where usage_file_where(uint8_t file);
+/** One of totals_fields by name, a time that is none as 0; false: there is no such number. */
+bool usage_number(const struct scan_totals *t, const char *name, int64_t *ret);
 const char *usage_file_help(const struct usage_file *f);
 /** Its name there. */
 void usage_file_name(uint8_t file, char buf[64]);
