@@ -382,6 +382,8 @@ static int follow(struct fs *fs)
 	if (r < 0 || !g)
 		return r;
 	ino_roots(fs->s, g);
+	if (g->all.n_damaged)
+		fs_say(fs, "a snapshot is left out of the", -EUCLEAN);
 	r = switch_to(fs, g, collect, &changed, &asof);
 	if ((r == -ESTALE || r == -EUCLEAN) && atomic_load(&fs->view.now) != g) {
 		unknown = true;

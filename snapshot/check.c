@@ -4,10 +4,15 @@
  *
  *     each pack: its sums, its heads and listings, every node's fingerprint (from its listing and its
  *     children's fingerprints), totals (from its listing and its children's totals) and hash of names
+ *     each row about a snapshot, and meta: their sums, and that none is missing
  *     each snapshot: the root's fingerprint and totals, and that everything below it was found good
  */
 #include "snapshot/lookup.h"
 #include "snapshot/mark.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 struct checker {
 	struct snap *s;
@@ -311,30 +316,97 @@ static int check_snapshot(struct checker *c, const struct snap_info *i)
 	return 0;
 }
 
-/* Rows whose root is not known are in no list. */
-static int check_orphans(struct checker *c)
+/* -- rows -- */
+
+static int say(struct snap_damage *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static int say(struct snap_damage *d, const char *fmt, ...)
 {
-	sqlite3_stmt *st;
-	int rc;
+	void *more = realloc(d->found, (d->n_found + 1) * sizeof(*d->found));
+	va_list args;
 
-	(void)pthread_mutex_lock(&c->s->lock);
-	rc = sqlite3_prepare_v2(
-		c->s->db,
-		"SELECT id FROM snapshot WHERE root NOT IN (SELECT id FROM root) ORDER BY id", -1,
-		&st, NULL);
-	while (snap_errno(rc) == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		int64_t *ids = realloc(c->ret->ids, (c->ret->n + 1) * sizeof(*ids));
+	if (!more)
+		return -ENOMEM;
+	d->found = more;
+	va_start(args, fmt);
+	(void)vsnprintf(d->found[d->n_found++], sizeof(*d->found), fmt, args);
+	va_end(args);
+	return 0;
+}
 
-		if (!ids) {
-			rc = SQLITE_NOMEM;
-			break;
-		}
-		c->ret->ids = ids;
-		ids[c->ret->n++] = sqlite3_column_int64(st, 0);
+static int check_row(struct checker *c, sqlite3_stmt *st, int64_t *last)
+{
+	int64_t id = sqlite3_column_int64(st, 0), before = catalog_before(st);
+	struct snap_info i = { 0 };
+	int r = catalog_read(c->s, st, true, &i);
+
+	snap_info_done(&i);
+	if (r == -EUCLEAN) {
+		c->ret->ids[c->ret->n++] = id;
+		r = say(c->ret,
+		        "snapshot %" PRId64
+		        ": its row is damaged; it is left out, and the next 'prune' removes it",
+		        id);
+	} else if (r == 0 && before != *last) {
+		r = say(c->ret,
+		        "snapshot %" PRId64 " is missing: its row is gone, and only a copy of the"
+		        " index has it",
+		        before > *last ? before : *last + 1);
 	}
+	*last = id;
+	return r;
+}
+
+static int check_meta(struct checker *c, int64_t last)
+{
+	static const char *const keys[] = {
+		"SELECT value FROM meta WHERE key='next_pack'",
+		"SELECT ifnull(max(id), 0) FROM pack",
+		"SELECT value FROM meta WHERE key='last'",
+	};
+	int64_t v[ARRAY_SIZE(keys)] = { 0 };
+	bool whole = false;
+	int r = seal_meta_check(c->s->db, c->s->secret, &whole);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(keys); i++) {
+		r = store_int(c->s->db, keys[i], &v[i]);
+		if (r == -EUCLEAN) /* it is not there */
+			r = 0, whole = false;
+	}
+	if (r == 0 && v[0] <= v[1])
+		r = say(c->ret, "meta: next_pack is too small; the next scan repairs it");
+	if (r == 0 && !whole)
+		r = say(c->ret, "meta: a key or a table is not as it was written; if snapshots are"
+		                " damaged too, it is the secret, else the next scan repairs it");
+	else if (r == 0 && last < v[2])
+		r = say(c->ret,
+		        "snapshot %" PRId64 " is missing: its row is gone, and only a copy of the"
+		        " index has it",
+		        v[2]);
+	return r;
+}
+
+/* Each as it was written, and none missing between them. */
+static int check_rows(struct checker *c, size_t *n)
+{
+	int64_t last = 0, count = 0;
+	sqlite3_stmt *st;
+	int rc = SQLITE_DONE, r = store_int(c->s->db, "SELECT count(*) FROM snapshot", &count);
+
+	c->ret->ids = calloc((size_t)count + 1, sizeof(*c->ret->ids));
+	*n = (size_t)count;
+	if (r == 0 && !c->ret->ids)
+		r = -ENOMEM;
+	if (r == 0)
+		r = catalog_select(c->s, "s.id >= ? ORDER BY s.id", INT64_MIN, &st);
+	if (r < 0)
+		return r;
+	while (r == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW)
+		r = c->ret->n < *n ? check_row(c, st, &last) : -EUCLEAN;
 	(void)sqlite3_finalize(st);
-	(void)pthread_mutex_unlock(&c->s->lock);
-	return snap_errno(rc);
+	if (r == 0)
+		r = snap_errno(rc);
+	return r ? r : check_meta(c, last);
 }
 
 /* Packs that nothing refers to are read too: damage there is damage of the medium. */
@@ -383,6 +455,7 @@ static int check_lookup(struct checker *c)
 	return is_damage(r) ? 0 : r;
 }
 
+/* Also that the indexes say what the tables do. */
 static int check_structure(struct snap *s)
 {
 	sqlite3_stmt *st;
@@ -390,7 +463,7 @@ static int check_structure(struct snap *s)
 	int rc;
 
 	(void)pthread_mutex_lock(&s->lock);
-	rc = sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &st, NULL);
+	rc = sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &st, NULL);
 	if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW)
 		ok = strcmp((const char *)sqlite3_column_text(st, 0), "ok") == 0;
 	(void)sqlite3_finalize(st);
@@ -404,19 +477,23 @@ int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void
 	struct checker c = { .s = s, .ret = ret };
 	struct snap_list l = { 0 };
 	int structure = check_structure(s), r;
+	size_t n = 0;
 
 	*ret = (struct snap_damage){ 0 };
-	r = is_damage(structure) ? 0 : structure;
+	r = is_damage(structure) ? say(ret, "the tables themselves are damaged") : structure;
+	if (r == 0) {
+		(void)pthread_mutex_lock(&s->lock);
+		r = store_begin_read(s);
+		if (r == 0)
+			r = check_rows(&c, &n);
+		(void)pthread_mutex_unlock(&s->lock);
+	}
 	if (r == 0)
 		r = snap_list_get(s, &l);
-	if (r == 0) {
-		ret->ids = calloc(l.n + 1, sizeof(*ret->ids));
-		r = ret->ids ? check_packs(&c, progress, ctx) : -ENOMEM;
-	}
-	for (size_t i = 0; r == 0 && i < l.n; i++)
-		r = check_snapshot(&c, l.info[i]);
 	if (r == 0)
-		r = check_orphans(&c);
+		r = check_packs(&c, progress, ctx);
+	for (size_t i = 0; r == 0 && i < l.n; i++)
+		r = ret->n < n ? check_snapshot(&c, l.info[i]) : -EUCLEAN;
 	if (r == 0)
 		r = check_lookup(&c);
 	if (structure < 0)
@@ -436,5 +513,6 @@ int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void
 void snap_damage_done(struct snap_damage *d)
 {
 	free(d->ids);
+	free(d->found);
 	*d = (struct snap_damage){ 0 };
 }

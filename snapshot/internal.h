@@ -259,16 +259,36 @@ int migrate_steps(struct snap *s, const struct migration *steps, int64_t to);
 bool store_can_migrate(int64_t version);
 int store_migrate(struct snap *s);
 
-/* -- catalog.c -- */
+/* -- seal.c -- */
+/* A sum of the first n columns. */
+uint64_t seal_row(const uint8_t *secret, sqlite3_stmt *st, int n);
+/* After the last change to meta, or to the tables, in a transaction. */
+int seal_meta(sqlite3 *db, const uint8_t *secret);
+int seal_meta_check(sqlite3 *db, const uint8_t *secret, bool *ret);
+/* Run a statement with ?1, and ?2 if it has that. */
+int seal_set(sqlite3 *db, const char *sql, int64_t value, int64_t id);
+
+/* -- catalog.c: call with the lock held -- */
 int catalog_create(sqlite3 *db);
+/* The id of a root; with create it is added. -ENOENT if there is none. */
 int catalog_root(struct snap *s, const char *path, bool create, int64_t *ret);
+/* Is meta whole? If not, its numbers are not to be used; -EUCLEAN: nor can anything be added, the key is another. */
+int catalog_begin(struct snap *s, bool *whole);
+/* Add a snapshot row, with details, as the last change of a transaction; sets i->id and seals meta. */
 int catalog_add(struct snap *s, int64_t root, struct snap_info *i);
-/* Rows of snapshots that meet a condition on the id, which is the statement's first column. Lock held. */
-int catalog_select(struct snap *s, bool details, const char *condition, int64_t id,
-                   sqlite3_stmt **ret);
-/* *i is all zeros; to be given up with snap_info_done() in any case. */
-int catalog_read(sqlite3_stmt *st, bool details, struct snap_info *i);
-int catalog_latest(struct snap *s, int64_t root, uint64_t *ref, int64_t *time);
+/* Rows of snapshots that meet a condition on ?1; the id is the statement's first column. */
+int catalog_select(struct snap *s, const char *condition, int64_t value, sqlite3_stmt **ret);
+/* Of such a row: is it as it was written; the id of the row before it, as it says. */
+bool catalog_is_whole(struct snap *s, sqlite3_stmt *st);
+int64_t catalog_before(sqlite3_stmt *st);
+/* *i is all zeros; to be given up with snap_info_done() in any case. -EUCLEAN: not whole. */
+int catalog_read(struct snap *s, sqlite3_stmt *st, bool details, struct snap_info *i);
+/* The newest snapshot of a root that is whole, with details. -ENOENT if there is none. */
+int catalog_latest(struct snap *s, int64_t root, struct snap_info *ret);
+/* Remove rows; ids ascend. */
+int catalog_remove(struct snap *s, const int64_t *ids, size_t n);
+/* Make a row that was changed right. */
+int catalog_seal(struct snap *s, int64_t id);
 
 /* -- unpack.c -- */
 

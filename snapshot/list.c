@@ -77,7 +77,7 @@ static struct snap_info *find_known(const struct snap_list *known, size_t *at, i
 	return known->info[*at];
 }
 
-static int new_info(sqlite3_stmt *st, struct snap_info **ret)
+static int new_info(struct snap *s, sqlite3_stmt *st, struct snap_info **ret)
 {
 	struct snap_info *i = calloc(1, sizeof(*i));
 	int r;
@@ -85,7 +85,7 @@ static int new_info(sqlite3_stmt *st, struct snap_info **ret)
 	if (!i)
 		return -ENOMEM;
 	atomic_init(&i->users, 1);
-	r = catalog_read(st, false, i);
+	r = catalog_read(s, st, false, i);
 	if (r < 0)
 		info_put(i);
 	else
@@ -93,17 +93,32 @@ static int new_info(sqlite3_stmt *st, struct snap_info **ret)
 	return r;
 }
 
-static int read_rows(sqlite3_stmt *st, const struct snap_list *known, struct snap_list *l)
+static int add_damaged(struct snap_list *l, int64_t id)
+{
+	int64_t *ids = realloc(l->damaged, (l->n_damaged + 1) * sizeof(*ids));
+
+	if (!ids)
+		return -ENOMEM;
+	l->damaged = ids;
+	ids[l->n_damaged++] = id;
+	return 0;
+}
+
+static int read_rows(struct snap *s, sqlite3_stmt *st, const struct snap_list *known,
+                     struct snap_list *l)
 {
 	int rc = SQLITE_DONE, r = 0;
 	size_t at = 0;
 
 	while (r == 0 && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-		struct snap_info *i = find_known(known, &at, sqlite3_column_int64(st, 0));
+		int64_t id = sqlite3_column_int64(st, 0);
+		struct snap_info *i = find_known(known, &at, id);
 
 		if (!i)
-			r = new_info(st, &i);
-		if (r == 0) {
+			r = new_info(s, st, &i);
+		if (r == -EUCLEAN) {
+			r = add_damaged(l, id);
+		} else if (r == 0) {
 			r = list_add(l, i);
 			if (r < 0)
 				info_put(i);
@@ -112,11 +127,20 @@ static int read_rows(sqlite3_stmt *st, const struct snap_list *known, struct sna
 	return r ? r : snap_errno(rc);
 }
 
-/* Ids are never used again: as many up to the last known as before are the same ones. An index holds both columns. */
+/* Damaged rows before the last good one: those after it are looked at again. */
+static size_t damaged_before(const struct snap_list *l)
+{
+	size_t n = 0;
+
+	while (n < l->n_damaged && l->damaged[n] < l->info[l->n - 1]->id)
+		n++;
+	return n;
+}
+
+/* Ids are never used again: as many up to the last known as before are the same ones. */
 static int all_are_left(struct snap *s, const struct snap_list *known, bool *ret)
 {
-	static const char count[] =
-		"SELECT count(*) FROM snapshot s JOIN root r ON r.id = s.root WHERE +s.id <= ?";
+	static const char count[] = "SELECT count(*) FROM snapshot WHERE +id <= ?";
 	sqlite3_stmt *st;
 	int rc = sqlite3_prepare_v2(s->db, count, -1, &st, NULL);
 
@@ -125,7 +149,7 @@ static int all_are_left(struct snap *s, const struct snap_list *known, bool *ret
 		rc = sqlite3_step(st);
 	}
 	if (rc == SQLITE_ROW)
-		*ret = sqlite3_column_int64(st, 0) == (int64_t)known->n;
+		*ret = sqlite3_column_int64(st, 0) == (int64_t)(known->n + damaged_before(known));
 	(void)sqlite3_finalize(st);
 	return snap_errno(rc);
 }
@@ -143,11 +167,17 @@ static int list_rows(struct snap *s, const struct snap_list *known, struct snap_
 		*l = *known;
 		atomic_fetch_add(&l->shelf->users, 1);
 		after = l->info[l->n - 1]->id;
+		l->damaged = NULL;
+		l->n_damaged = 0;
+		for (size_t i = 0; r == 0 && i < damaged_before(known); i++)
+			r = add_damaged(l, known->damaged[i]);
 	}
-	r = catalog_select(s, false, "s.id > ? ORDER BY s.id", after, &st);
 	if (r == 0)
-		r = read_rows(st, known, l);
-	(void)sqlite3_finalize(st);
+		r = catalog_select(s, "s.id > ? ORDER BY s.id", after, &st);
+	if (r == 0) {
+		r = read_rows(s, st, known, l);
+		(void)sqlite3_finalize(st);
+	}
 	return r;
 }
 
@@ -182,8 +212,7 @@ int snap_list_newest(const struct snap_list *all, struct snap_list *ret)
 
 	if (r < 0)
 		return r;
-	ret->info = calloc(roots.n + 1, sizeof(struct snap_info *));
-	ret->shelf = NULL;
+	*ret = (struct snap_list){ .info = calloc(roots.n + 1, sizeof(struct snap_info *)) };
 	ret->n = ret->info ? roots.n : 0;
 	for (size_t i = 0; i < ret->n; i++)
 		ret->info[i] = roots.root[i].info[roots.root[i].n - 1];
@@ -197,5 +226,6 @@ void snap_list_done(struct snap_list *l)
 		shelf_put(l->shelf);
 	else
 		free(l->info);
+	free(l->damaged);
 	*l = (struct snap_list){ 0 };
 }

@@ -97,7 +97,7 @@ static int store_secret(sqlite3 *db)
 	rc = sqlite3_prepare_v2(
 		db,
 		"INSERT INTO meta VALUES ('next_pack', 1), ('newest', ?1), ('future_last', ?1),"
-		" ('future_first', ?3), ('secret', ?2)",
+		" ('future_first', ?3), ('secret', ?2), ('last', 0)",
 		-1, &st, NULL);
 	if (rc == SQLITE_OK) {
 		(void)sqlite3_bind_int64(st, 1, INT64_MIN);
@@ -106,7 +106,7 @@ static int store_secret(sqlite3 *db)
 		rc = sqlite3_step(st);
 	}
 	(void)sqlite3_finalize(st);
-	return snap_errno(rc);
+	return rc == SQLITE_DONE ? seal_meta(db, secret) : snap_errno(rc);
 }
 
 static int create_tables(sqlite3 *db)

@@ -67,10 +67,13 @@ static void keep_periods(const struct snap_list *l, const char *root, uint64_t n
 	}
 }
 
+static bool has_rules(const struct snap_policy *p)
+{
+	return p->keep_last | p->keep_daily | p->keep_weekly | p->keep_monthly || p->older_than;
+}
+
 static void choose(const struct snap_list *l, const struct snap_policy *p, int64_t now, bool *keep)
 {
-	bool rules = p->keep_last | p->keep_daily | p->keep_weekly | p->keep_monthly;
-
 	for (size_t i = 0; i < l->n; i++) {
 		const char *root = l->info[i]->root;
 
@@ -81,8 +84,7 @@ static void choose(const struct snap_list *l, const struct snap_policy *p, int64
 		keep_periods(l, root, p->keep_monthly, period_month, keep);
 	}
 	for (size_t i = 0; i < l->n; i++)
-		if ((p->older_than && l->info[i]->time > now - p->older_than) ||
-		    (!rules && !p->older_than))
+		if ((p->older_than && l->info[i]->time > now - p->older_than) || !has_rules(p))
 			keep[i] = true;
 }
 
@@ -241,24 +243,9 @@ static int sweep_all(struct snap *s, const struct marks *live, uint64_t *nodes)
 
 /* -- the transaction ------------------------------------------------------------------------- */
 
-static int delete_rows(struct snap *s, const struct snap_pruned *p)
-{
-	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "DELETE FROM snapshot WHERE id=?", -1, &st, NULL),
-	    r = snap_errno(rc);
-
-	for (size_t i = 0; r == 0 && i < p->n; i++) {
-		(void)sqlite3_bind_int64(st, 1, p->ids[i]);
-		r = snap_errno(sqlite3_step(st));
-		(void)sqlite3_reset(st);
-	}
-	(void)sqlite3_finalize(st);
-	return r;
-}
-
 static int run_locked(struct snap *s, const struct marks *live, struct snap_pruned *p)
 {
-	int r = delete_rows(s, p);
+	int r = catalog_remove(s, p->ids, p->n);
 
 	if (r == 0)
 		r = sweep_all(s, live, &p->nodes);
@@ -272,15 +259,36 @@ static int run_locked(struct snap *s, const struct marks *live, struct snap_prun
 	return r;
 }
 
-static int fill(const struct snap_list *l, const bool *keep, struct snap_pruned *ret)
+/* The ids to remove, ascending: both lists do. */
+static int fill(const struct snap_list *l, const struct snap_policy *p, const bool *keep,
+                struct snap_pruned *ret)
 {
-	ret->ids = calloc(l->n + 1, sizeof(*ret->ids));
+	size_t d = 0, n_damaged = has_rules(p) ? l->n_damaged : 0;
+
+	ret->ids = calloc(l->n + n_damaged + 1, sizeof(*ret->ids));
 	if (!ret->ids)
 		return -ENOMEM;
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < l->n; i++) {
+		for (; d < n_damaged && l->damaged[d] < l->info[i]->id; d++)
+			ret->ids[ret->n++] = l->damaged[d];
 		if (!keep[i])
 			ret->ids[ret->n++] = l->info[i]->id;
+	}
+	for (; d < n_damaged; d++)
+		ret->ids[ret->n++] = l->damaged[d];
 	return 0;
+}
+
+/* Where the key of all sums may be wrong, everything looks damaged, and nothing is to be removed for that. */
+static int check_key(struct snap *s)
+{
+	bool whole = false;
+	int r;
+
+	(void)pthread_mutex_lock(&s->lock);
+	r = seal_meta_check(s->db, s->secret, &whole);
+	(void)pthread_mutex_unlock(&s->lock);
+	return r ? r : whole ? 0 : -EUCLEAN;
 }
 
 static int mark_kept(struct snap *s, const struct snap_list *l, const bool *keep, struct marks *m)
@@ -300,7 +308,10 @@ static int prune_begun(struct snap *s, const struct snap_policy *p, int64_t now,
 	AUTO(base_free) bool *keep = NULL;
 	struct snap_list l = { 0 };
 	struct marks live = { 0 };
-	int r = snap_list_get(s, &l);
+	int r = check_key(s);
+
+	if (r == 0)
+		r = snap_list_get(s, &l);
 
 	if (r == 0) {
 		keep = calloc(l.n + 1, sizeof(*keep));
@@ -308,7 +319,7 @@ static int prune_begun(struct snap *s, const struct snap_policy *p, int64_t now,
 	}
 	if (r == 0) {
 		choose(&l, p, now, keep);
-		r = fill(&l, keep, ret);
+		r = fill(&l, p, keep, ret);
 	}
 	if (r == 0 && ret->n && !dry_run) {
 		r = mark_kept(s, &l, keep, &live);

@@ -35,12 +35,25 @@ struct snap_fingerprint {
 	uint8_t b[16]; /* canonical (big-endian) byte order */
 };
 
+enum {
+	SNAP_MARK_MAX = 64,
+	SNAP_FOUND_MAX = 160
+};
+
+/* Where a source of changes stood; what the bytes mean is between it and itself. */
+struct snap_mark {
+	uint8_t kind; /* 0: no mark */
+	uint8_t len;
+	uint8_t bytes[SNAP_MARK_MAX];
+};
+
 /* How a snapshot came about. */
 struct snap_details {
 	struct scan_stats stats;
 	struct statvfs statvfs; /* of the root's file system when the scan began */
 	char *options; /* how it was scanned: command line words, NUL after each; what decides the result */
 	size_t options_len;
+	struct snap_mark mark;
 	uint64_t nodes_written, listings_written, index_bytes;
 };
 
@@ -84,9 +97,11 @@ struct snap_list {
 	struct snap_info **info;
 	size_t n;
 	struct snap_shelf *shelf; /* what holds them; NULL: another list does */
+	int64_t *damaged;         /* ids of rows that can't be trusted, in order */
+	size_t n_damaged;
 };
 
-/** All snapshots by id. */
+/** All snapshots by id, but for those whose rows are damaged. */
 int snap_list_get(struct snap *s, struct snap_list *ret);
 /** The same; what is in an earlier list is not read again and takes no more memory. */
 int snap_list_refresh(struct snap *s, const struct snap_list *known, struct snap_list *ret);
@@ -118,7 +133,7 @@ const struct snap_root *snap_root_find(const struct snap_roots *r, const char *p
 /** Its newest snapshot with an id below before; NULL: none, or no root. */
 const struct snap_info *snap_root_before(const struct snap_root *root, int64_t before);
 
-/** One snapshot with its details; snap_info_done() it. -ENOENT: there is none. */
+/** One snapshot with its details; snap_info_done() it. -ENOENT: there is none; -EUCLEAN: its row is damaged. */
 int snap_info_get(struct snap *s, int64_t id, struct snap_info *ret);
 void snap_info_done(struct snap_info *i);
 
@@ -310,7 +325,8 @@ struct snap_pruned {
 };
 
 /**
- * Remove the snapshots that no rule keeps, in one transaction. The newest of each root always stays.
+ * Remove the snapshots that no rule keeps, in one transaction. The newest of each root always stays; those
+ * whose rows are damaged are kept by no rule.
  * On success *ret is to be released, also when nothing was removed. -EBUSY when a scan is writing.
  */
 int snap_prune(struct snap *s, const struct snap_policy *p, int64_t now, bool dry_run,
@@ -323,6 +339,8 @@ struct snap_damage {
 	bool bad_lookup; /* what finds stored directories again; nothing is lost */
 	int64_t *ids;    /* damaged snapshots */
 	size_t n;
+	char (*found)[SNAP_FOUND_MAX]; /* sentences: which row is wrong, and what to do */
+	size_t n_found;
 };
 
 /** Verify everything stored: each pack, each fingerprint, each total, from every snapshot down. */
@@ -344,6 +362,9 @@ int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode,
 const struct scan_sink *snap_write_sink(struct snap_writer *w);
 /** Remember the words that a scan with the same result needs (see snap_details.options). 0 or -ENOMEM. */
 int snap_write_options(struct snap_writer *w, const char *words, size_t len);
+/** Remember where a source of changes stood when the scan began, and where at the snapshot before. */
+void snap_write_mark(struct snap_writer *w, const struct snap_mark *mark);
+const struct snap_mark *snap_write_previous_mark(const struct snap_writer *w);
 /** What failed in the writer while the scan ran, 0 if nothing did: then the scan itself is to blame. */
 int snap_write_error(struct snap_writer *w);
 /** Store the snapshot durably and end the writer. Fills *ret (snap_info_done()). 0 or -errno: nothing stored. */

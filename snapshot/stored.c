@@ -88,35 +88,46 @@ static int meta_number(sqlite3_stmt *st, const char *key, int64_t *ret)
 
 /*
  * Pack ids are never used again, since a process that shows a pruned snapshot may still know them. An index
- * that says nothing of its times is asked for each node.
+ * that says nothing of its times, or whose meta is damaged, is asked for each node, and meta is written anew.
  */
 int stored_begin(struct snap_writer *w)
 {
 	struct node_times *t = &w->times;
-	int64_t next = 0;
+	const struct node_times unknown = { INT64_MAX, INT64_MIN, INT64_MAX };
+	int64_t next = 0, least = 0;
 	sqlite3_stmt *st;
 	int r = snap_errno(sqlite3_prepare_v2(
 		w->s->db, "SELECT value FROM meta WHERE key=? AND typeof(value)='integer'", -1, &st,
 		NULL));
 
-	*t = (struct node_times){ INT64_MAX, INT64_MIN, INT64_MAX };
+	*t = unknown;
 	if (r == 0)
 		r = meta_number(st, "next_pack", &next);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(bounds_keys); i++)
 		r = meta_number(st, bounds_keys[i].key, bound_at(t, i));
 	(void)sqlite3_finalize(st);
 	w->times_stored = *t;
+	if (r == 0)
+		r = store_int(w->s->db, "SELECT ifnull(max(id), 0) + 1 FROM pack", &least);
+	if (r == 0)
+		r = catalog_begin(w->s, &w->meta_is_whole);
+	if (!w->meta_is_whole) {
+		next = 0;
+		*t = unknown;
+		w->times_stored = (struct node_times){ 0 };
+	}
 	w->horizon = (int64_t)time(NULL) + HORIZON;
 	times_pass(t, w->horizon);
-	w->first_pack = (uint64_t)next;
-	atomic_init(&w->next_pack, (uint64_t)next);
-	return r ? r : next > 0 ? 0 : -EUCLEAN;
+	w->first_pack = (uint64_t)MAX(next, least);
+	atomic_init(&w->next_pack, w->first_pack);
+	return r;
 }
 
 static int store_number(struct snap *s, const char *key, int64_t value)
 {
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(s->db, "UPDATE meta SET value=? WHERE key=?", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(s->db, "REPLACE INTO meta(value, key) VALUES (?, ?)", -1, &st,
+	                            NULL);
 
 	if (rc == SQLITE_OK) {
 		(void)sqlite3_bind_int64(st, 1, value);
@@ -132,7 +143,7 @@ int stored_commit(struct snap_writer *w)
 	uint64_t next = atomic_load(&w->next_pack);
 	int r;
 
-	if (atomic_load(&w->nodes_written) == 0)
+	if (atomic_load(&w->nodes_written) == 0 && w->meta_is_whole)
 		return w->stored.damaged ? lookup_rebuild(w->s) : 0;
 	for (size_t i = 0; i < SCAN_THREADS_MAX; i++) {
 		const struct builder *b = atomic_load(&w->builder[i]);

@@ -382,24 +382,29 @@ static void sink_drop(void *ctx, void *state)
 static int begin_locked(struct snap_writer *w)
 {
 	struct snap *s = w->s;
-	int64_t time = 0;
+	struct snap_info before = { 0 };
 	int r = stored_begin(w);
 
 	if (r == 0)
 		r = catalog_root(s, w->root, true, &w->root_id);
 	if (r == 0 && w->mode != SNAP_COLD)
-		r = catalog_latest(s, w->root_id, &w->previous, &time);
+		r = catalog_latest(s, w->root_id, &before);
 	if (r == -ENOENT)
 		r = 0;
+	if (r == 0 && before.details) {
+		w->previous = before.ref;
+		w->previous_mark = before.details->mark;
+	}
 	if (!w->previous)
 		w->mode = SNAP_COLD;
 	/* What changed within a tick of the clock before that scan may have changed again unseen. */
-	w->trusted_until = time - CLOCK_TICK;
+	w->trusted_until = before.time - CLOCK_TICK;
 	if (w->mode == SNAP_QUICK)
 		w->sink.reuse = sink_reuse;
 	if (r == 0)
 		r = snap_errno(sqlite3_prepare_v3(s->db, "INSERT " PACK_VALUES, -1,
 		                                  SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
+	snap_info_done(&before);
 	return r;
 }
 
@@ -450,6 +455,16 @@ int snap_write_options(struct snap_writer *w, const char *words, size_t len)
 	return 0;
 }
 
+void snap_write_mark(struct snap_writer *w, const struct snap_mark *mark)
+{
+	w->mark = *mark;
+}
+
+const struct snap_mark *snap_write_previous_mark(const struct snap_writer *w)
+{
+	return &w->previous_mark;
+}
+
 int snap_write_error(struct snap_writer *w)
 {
 	return atomic_load(&w->error);
@@ -494,6 +509,7 @@ static int fill_info(struct snap_writer *w, const struct scan_report *report, st
 		.statvfs = report->statvfs,
 		.options = TAKE(w->options),
 		.options_len = w->options_len,
+		.mark = w->mark,
 		.nodes_written = atomic_load(&w->nodes_written),
 		.listings_written = atomic_load(&w->listings_written),
 	};

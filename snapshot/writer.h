@@ -54,6 +54,8 @@ struct snap_writer {
 	size_t options_len;
 	int64_t root_id;
 	enum snap_mode mode;
+	bool meta_is_whole;
+	struct snap_mark mark, previous_mark;
 	uint64_t previous;     /* root node to walk beside, 0 if none */
 	int64_t trusted_until; /* --quick: directories changed later than this are read */
 	struct scan_sink sink;

@@ -2,6 +2,8 @@
 /* snaps - see snaps.h. */
 #include "tests/snaps.h"
 
+#include "snapshot/internal.h"
+
 #include <err.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -81,6 +83,27 @@ int snaps_sql(const char *index, const char *sql)
 	return rc;
 }
 
+void snaps_seal(const char *index)
+{
+	static const char chain[] =
+		"UPDATE snapshot SET before=ifnull((SELECT max(id) FROM snapshot b"
+		" WHERE b.id < snapshot.id), 0);"
+		"UPDATE meta SET value=(SELECT ifnull(max(id), 0) FROM snapshot) WHERE key='last'";
+	sqlite3_stmt *st;
+	struct snap *s;
+
+	if (snap_open(index, SNAP_WRITE, &s) < 0 || store_exec(s->db, chain) < 0 ||
+	    sqlite3_prepare_v2(s->db, "SELECT id FROM snapshot", -1, &st, NULL) != SQLITE_OK)
+		errx(99, "cannot open '%s'", index);
+	while (sqlite3_step(st) == SQLITE_ROW)
+		if (catalog_seal(s, sqlite3_column_int64(st, 0)) < 0)
+			errx(99, "cannot seal a row");
+	(void)sqlite3_finalize(st);
+	if (seal_meta(s->db, s->secret) < 0)
+		errx(99, "cannot seal meta");
+	snap_close(s);
+}
+
 int64_t snaps_number(const char *index, const char *sql)
 {
 	sqlite3_stmt *st = NULL;
@@ -121,6 +144,7 @@ void snaps_twin(const char *index, const char *twin)
 	               index);
 	if (snaps_sql(twin, sql) != 0)
 		errx(99, "cannot copy the secret");
+	snaps_seal(twin);
 }
 
 static struct record_dir *add_dir(struct record *r, const struct snap_node *n, char *path)

@@ -30,6 +30,8 @@ int snaps_take_at(const char *index, const char *root, enum snap_mode mode, unsi
                   struct snap_info *ret);
 /** Run SQL on the index, as somebody with sqlite3 could. 0, or an SQLite error. */
 int snaps_sql(const char *index, const char *sql);
+/** Make the sums of all rows right again, as they are now. */
+void snaps_seal(const char *index);
 /** A number that SQL asks for. */
 int64_t snaps_number(const char *index, const char *sql);
 /** A copy of an index that nobody has open, byte by byte, in place of what was there. */

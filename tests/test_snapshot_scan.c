@@ -450,8 +450,13 @@ static void a_list_stays_while_others_grow_from_it(void **state)
 	snap_release(s);
 	assert_int_equal(snaps_sql(f->index, "UPDATE snapshot SET root = 99 WHERE id = 7"), 0);
 	assert_int_equal(snap_list_refresh(s, &list[59], &other), 0);
+	assert_int_equal(other.n, 59); /* what was read when it was whole stays */
+	snap_list_done(&other);
+	assert_int_equal(snap_list_get(s, &other), 0);
 	assert_int_equal(other.n, 58); /* one belongs to nothing now, as many rows as before */
 	assert_int_equal(other.info[6]->id, 8);
+	assert_int_equal(other.n_damaged, 1);
+	assert_int_equal(other.damaged[0], 7);
 	snap_list_done(&other);
 	assert_int_equal(snap_prune(s, &policy, 0, false, &pruned), 0);
 	snap_pruned_done(&pruned);

@@ -322,64 +322,6 @@ static void refs_that_lead_nowhere_are_stale(void **state)
 	snap_info_done(&info);
 }
 
-static void count_field(void *ctx, const char *key, const char *value, bool text)
-{
-	(void)text;
-	assert_non_null(key);
-	assert_non_null(value);
-	++*(size_t *)ctx;
-}
-
-/* Somebody edits the list of snapshots by hand: wrong values, never a crash. */
-static void a_list_with_nonsense_in_it_is_read_or_refused(void **state)
-{
-	static const char *const harm[] = {
-		"UPDATE snapshot SET mode=-1",
-		"UPDATE snapshot SET mode=-2147483648",
-		"UPDATE snapshot SET mode=77",
-		"UPDATE snapshot SET mode='x'",
-		"UPDATE snapshot SET fp=NULL",
-		"UPDATE snapshot SET statfs=x'00'",
-		"UPDATE snapshot SET storage=NULL",
-		"UPDATE snapshot SET storage_evidence=zeroblob(100000)",
-		"UPDATE snapshot SET bytes='many'",
-		"UPDATE snapshot SET node=-5",
-		"UPDATE snapshot SET time=NULL",
-		"UPDATE root SET path='relative'",
-	};
-	struct fixture *f = *state;
-	struct snap_info info;
-	int64_t id;
-
-	tree_random(&f->tree, 3, 50);
-	assert_int_equal(snaps_take_at(f->index, f->tree.path, SNAP_COLD, 1, &info), 0);
-	id = info.id;
-	snap_info_done(&info);
-	for (size_t i = 0; i < ARRAY_SIZE(harm); i++) {
-		struct snap_list l;
-		struct snap *s;
-		size_t fields = 0;
-		int r;
-
-		assert_int_equal(snaps_sql(f->index, harm[i]), 0);
-		assert_int_equal(snap_open(f->index, SNAP_READ, &s), 0);
-		r = snap_list_get(s, &l);
-		if (r == 0) {
-			assert_int_equal(l.n, 1);
-			snap_list_done(&l);
-		}
-		assert_int_equal(snap_info_get(s, id, &info), r);
-		if (r == 0) {
-			snap_info_fields(&info, count_field, &fields);
-			assert_true(fields > 20);
-			snap_info_done(&info);
-		} else {
-			assert_int_equal(r, -EUCLEAN);
-		}
-		snap_close(s);
-	}
-}
-
 static void many_processes_may_create_the_same_index(void **state)
 {
 	struct fixture *f = *state;
@@ -471,7 +413,6 @@ int main(void)
 		TEST(a_damaged_pack_is_noticed),
 		TEST(packs_cannot_change_places),
 		TEST(refs_that_lead_nowhere_are_stale),
-		TEST(a_list_with_nonsense_in_it_is_read_or_refused),
 		TEST(many_processes_may_create_the_same_index),
 		TEST(a_read_only_index_can_be_read),
 		TEST(every_error_has_a_sentence),

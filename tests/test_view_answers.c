@@ -366,7 +366,7 @@ static void a_window_begins_before_it_or_with_the_oldest(void **state)
 	/* The clock once went back. */
 	static const int64_t times[] = { 1000, 2000, 500, 3000, 4000, 9000 };
 	struct snap_info infos[ARRAY_SIZE(times)], *list[ARRAY_SIZE(times)];
-	struct snap_list all = { list, ARRAY_SIZE(times), NULL };
+	struct snap_list all = { .info = list, .n = ARRAY_SIZE(times) };
 
 	(void)state;
 	for (size_t i = 0; i < all.n; i++) {

@@ -18,7 +18,7 @@ static void show_progress(void *ctx, uint64_t packs)
 
 static int report(const struct snap *s, const struct snap_damage *d)
 {
-	bool sound = d->n == 0 && d->bad_packs == 0 && !d->bad_lookup;
+	bool sound = d->n == 0 && d->bad_packs == 0 && !d->bad_lookup && d->n_found == 0;
 	struct text out = { 0 };
 
 	if (isatty(STDERR_FILENO))
@@ -37,6 +37,8 @@ static int report(const struct snap *s, const struct snap_damage *d)
 			&out,
 			"The table that finds stored directories again is damaged; no snapshot is the worse for\n"
 			"it, and a scan that meets the damage makes the table anew.\n");
+	for (size_t i = 0; i < d->n_found; i++)
+		text_printf(&out, "%s\n", d->found[i]);
 	for (size_t i = 0; i < d->n; i++)
 		text_printf(&out, "damaged snapshot %" PRId64 "\n", d->ids[i]);
 	text_puts(

@@ -3,6 +3,7 @@
 #include "tools/tool.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 struct list_args {
 	const char *index;
@@ -52,8 +53,14 @@ static int run(int argc, char **argv)
 		return tool_index_failed(s, r);
 	for (size_t i = 0; i < l.n; i++)
 		(a.json ? put_json : put_line)(&out, l.info[i]);
+	for (size_t i = 0; i < l.n_damaged; i++)
+		(void)fprintf(stderr,
+		              "disktracker: snapshot %" PRId64
+		              " is damaged and left out; 'disktracker check' says more\n",
+		              l.damaged[i]);
+	r = l.n_damaged ? EXIT_FAILED : EXIT_DONE;
 	snap_list_done(&l);
-	return tool_print(EXIT_DONE, &out);
+	return tool_print(r, &out);
 }
 
 static const struct tool_option options[] = {

@@ -117,7 +117,7 @@ static int gather_root(const struct usage_dir *d, size_t window, const struct sn
 
 	if (!prefix || root->outer_since < INT64_MAX) /* the outer one's changes hold it */
 		return 0;
-	then = window_start(&(struct snap_list){ root->info, root->n, NULL }, now, window);
+	then = window_start(&(struct snap_list){ .info = root->info, .n = root->n }, now, window);
 	if (then->ref == now->ref)
 		return 0;
 	r = snap_diff(d->s, then->ref, now->ref, d->stop, &c);
@@ -184,7 +184,7 @@ static int64_t span_of(const struct usage_dir *d, const struct snap_roots *roots
 		return d->snapshot->time - window_start(d->all, d->snapshot, window)->time;
 	for (size_t i = 0; i < roots->n; i++) {
 		const struct snap_root *root = &roots->root[i];
-		const struct snap_list own = { root->info, root->n, NULL };
+		const struct snap_list own = { .info = root->info, .n = root->n };
 		const struct snap_info *now = root->info[root->n - 1];
 
 		if (path_below(d->path, root->path) && root->outer_since == INT64_MAX)

@@ -43,11 +43,6 @@ def kind_of(mode):
     return stat.S_IFMT(mode)
 
 
-def stored(a):
-    """The index keeps the inode of a file with several names, but not how many."""
-    return a and a[:6] + (a[6] and a[6][0],)
-
-
 class Moment:
     """What a tree looked like: directories by relative path, b"" for the root."""
 
@@ -114,7 +109,7 @@ class Moment:
             self.sums[path] = Totals(size, apparent, files, n)
             look = [self.own[path], shared]
             for name, a in self.dirs[path].items():
-                look.append((name, self.looks[self.join(path, name)] if stat.S_ISDIR(a[0]) else stored(a)))
+                look.append((name, self.looks[self.join(path, name)] if stat.S_ISDIR(a[0]) else a))
             self.looks[path] = hash(repr(look))
 
     def total(self, path):
@@ -311,6 +306,8 @@ class Program:
         with sqlite3.connect(self.index) as db:
             rows = db.execute(text, values).fetchall()
         db.close()
+        if not rows:
+            subprocess.run([os.environ["SEAL"], self.index], check=True)
         return rows
 
     def set_times(self, moments, rng, now):
@@ -391,7 +388,7 @@ def model_growth(a, b, path=b"", found=None):
     for name in set(a.dirs.get(path, ())) | set(b.dirs.get(path, ())):
         ea, eb = a.dirs.get(path, {}).get(name), b.dirs.get(path, {}).get(name)
         below = Moment.join(path, name)
-        if a.looks.get(below, stored(ea)) == b.looks.get(below, stored(eb)):
+        if a.looks.get(below, ea) == b.looks.get(below, eb):
             continue
         is_dir = stat.S_ISDIR((eb or ea)[0])
         if is_dir:
