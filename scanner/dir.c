@@ -24,6 +24,7 @@ struct scan_dir *dir_new(struct scan_dir *parent, size_t index)
 		d->name = scan_dir_kid_name(parent, index);
 		d->depth = parent->depth + 1;
 		d->trap = mounts_child(parent->trap, d->name);
+		d->foreign = parent->foreign;
 	}
 	return d;
 }
@@ -80,7 +81,7 @@ static void report_node(struct worker *w, struct scan_dir *d)
 	struct scan *s = w->scan;
 	struct scan_totals totals;
 	struct scan_below below = { .totals = &totals, .kids = d->kids, .n_kids = d->n_kids };
-	struct scan_token token = { { 0 } };
+	struct scan_token token = d->token;
 	int r = link_set_merge(&d->own, d->links, &d->bytes, &d->apparent);
 
 	d->sum.shared = link_set_close(&d->own);

@@ -9,7 +9,9 @@
 #ifndef SCANNER_INTERNAL_H
 #define SCANNER_INTERNAL_H
 
+#include "scanner/entry_codec.h"
 #include "scanner/scanner.h"
+#include "scanner/source.h"
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -25,11 +27,12 @@ struct scan_counters {
 	_Atomic uint64_t openat, statx, getdents64, close;
 	_Atomic uint64_t entries, bytes, dirs, steals;
 	uint32_t by_errno[SCAN_ERRNO_SLOTS];
+	uint64_t listed, declined, doubted, kept; /* directories, by a source */
 };
 
 /* links.c: inodes with several names below a directory, not all of them seen yet. */
 struct link {
-	uint64_t dev, ino;
+	uint64_t ino; /* scan_meta's: tells devices apart */
 	uint64_t bytes, size;
 	uint32_t nlink, seen;
 };
@@ -47,47 +50,65 @@ struct mount_trap {
 	struct mount_trap *child, *sibling;
 };
 
-/* entries.c: the entries of the directory that a worker reads now. */
+/* runs.c: sorted, encoded chunks of a directory too large to keep as items. */
+struct run {
+	uint8_t *data;
+	struct entry_cursor at;
+	struct scan_entry e; /* decoded; its name is in name[] */
+	char name[256];
+};
+
+struct runs {
+	struct run *run;
+	size_t n, cap;
+	uint32_t *heap; /* runs by their current name */
+	size_t heap_len;
+};
+
+/* entries.c: the directory that a worker reads now. */
 struct item {
 	uint64_t prefix; /* first eight bytes of the name, big-endian: sorts like memcmp */
-	uint64_t d_ino;
+	uint64_t place;  /* inode number as listed */
 	struct scan_meta meta;
-	uint64_t dev;
 	uint32_t name_off; /* into names; NUL-terminated there */
 	int error;
 	uint16_t name_len;
 	uint8_t type, problem;
+	bool doubt; /* to be looked at */
 };
 
-struct run { /* one sorted, packed chunk of a directory too large to keep as items */
-	uint8_t *data;
-	size_t len, pos;
-	int64_t base;           /* times are differences to it */
-	struct scan_meta owner; /* owner and mode of the item before */
-	struct item cur;        /* decoded; its name is in name[] */
-	char name[256];
+/* changes.c: what a source says may differ, sorted by path; a directory has a part of it. */
+struct source_changes {
+	struct change {
+		char *path;
+		bool below;
+	} * change;
+	size_t n, cap;
+};
+
+struct change_range {
+	size_t from, to; /* those at or below the directory */
+	size_t off;      /* of what is below it in their paths */
+	bool below;      /* nothing below it may be kept */
 };
 
 struct scan_dir;
 struct worker;
 
-struct scan_listing {
+struct scan_reading {
+	struct scan_listing made;
 	struct worker *w;
 	struct scan_dir *dir;
+	int fd; /* of the directory, or -1 */
+	bool doubts, taking;
 	struct item *items;
 	uint32_t *order;
 	char *names;
 	size_t n, cap, order_cap;
 	size_t names_len, names_cap;
-	size_t pos;
-	struct run *runs;
-	size_t n_runs, runs_cap;
-	uint32_t *heap; /* runs by their current name */
-	size_t heap_len;
-	char last[256]; /* the name handed out last, while runs are merged */
-	size_t last_len;
-	bool has_last;
-	int fd; /* of the directory, while entries are taken over */
+	struct runs runs;
+	struct bytes out; /* the listing, encoded */
+	struct entry_encoder enc;
 };
 
 struct scan_dir {
@@ -102,12 +123,16 @@ struct scan_dir {
 	int error;
 	uint64_t dev, ino, mnt_id;
 	struct scan_meta meta;
-	void *state; /* the sink's */
+	void *state;  /* the sink's */
+	bool foreign; /* on another mount than the root: the source does not know it */
+	bool kept;    /* the sink has its node already, which is token */
+	struct change_range changes;
+	struct scan_token token;
 
 	struct scan_kid *kids;
 	char *kid_names;
 	uint32_t *kid_name; /* offsets into kid_names */
-	uint64_t *kid_ino;  /* in inode order only */
+	uint64_t *kid_ino;  /* in inode order, or if a source asks for them */
 	uint32_t *visit;    /* in inode order: which child comes when */
 	size_t n_kids, kids_cap, kid_names_len, kid_names_cap, kid_name_cap, kid_ino_cap;
 
@@ -141,7 +166,7 @@ struct worker {
 	int cursor_fd; /* the directory read last, while some are not held */
 	size_t cursor_depth;
 	char *buf; /* for getdents64 */
-	struct scan_listing listing;
+	struct scan_reading reading;
 	struct scan_counters count;
 	bool parked; /* lock: it may not read now, so thieves tidy its stack */
 	uint64_t user_ns, sys_ns, idle_ns, life_ns;
@@ -193,6 +218,14 @@ struct scan {
 	bool stat_first; /* network file systems: look before opening, so that nothing is triggered */
 	struct mount_trap traps;
 	struct scan_dir *root;
+
+	const struct source_ops *source_ops;
+	struct scan_source *source_ctx;
+	bool source; /* it is asked first, system calls only for what it declines */
+	bool keeps;  /* changes is complete, and the sink keeps what is not in it */
+	struct source_changes changes;
+	struct scan_mark mark;
+	char source_why[SOURCE_WHY];
 
 	void *(*worker_main)(void *worker);
 	struct worker *workers;
@@ -248,9 +281,20 @@ void progress_wait(struct scan *s);
 void progress_look(struct scan *s); /* report if it is time; of a scan without threads */
 void progress_stats(struct scan *s, struct scan_stats *ret);
 
+/* runs.c */
+int runs_add(struct runs *r, struct bytes *data, size_t n); /* of n entries; takes them over */
+int runs_start(struct runs *r);
+struct run *runs_first(struct runs *r); /* the least name left, NULL at the end */
+void runs_next(struct runs *r);
+void runs_clear(struct runs *r);
+
 /* entries.c */
-int entries_read(struct worker *w, struct scan_dir *d, int fd, const struct scan_dirinfo *info);
-void entries_done(struct scan_listing *l);
+void reading_begin(struct scan_reading *l, struct worker *w, struct scan_dir *d, int fd);
+/* known: NULL, or its metadata, which need not be looked at. 0, -errno; -EAGAIN: only with a descriptor. */
+int reading_add(struct scan_reading *l, const char *name, uint8_t type, uint64_t place,
+                const struct scan_meta *known);
+int reading_finish(struct scan_reading *l);
+void reading_done(struct scan_reading *l);
 
 /* calls.c */
 int sys_openat(struct worker *w, int dirfd, const char *name, int flags); /* fd or -errno */
@@ -287,6 +331,11 @@ void readers_control_init(struct readers_control *c, unsigned cached, unsigned c
 bool readers_decide(struct readers_control *c, bool cold, unsigned dirs);
 
 /* links.c */
+static inline struct link link_of(const struct scan_meta *m)
+{
+	return (struct link){ m->ino, m->blocks * 512, m->size, m->nlink, 1 };
+}
+
 int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes,
                  size_exact *apparent);
 int link_set_merge(struct link_set *into, struct link_set *list, size_exact *bytes,
@@ -299,6 +348,14 @@ int mounts_load(const char *mountinfo, const char *root, struct mount_trap *ret)
 void mounts_done(struct mount_trap *t);
 const struct mount_trap *mounts_child(const struct mount_trap *t, const char *name);
 bool mounts_may_cross(const struct mount_trap *t);
+
+/* changes.c */
+void changes_sort(struct source_changes *c);
+void changes_done(struct source_changes *c);
+struct change_range changes_all(const struct source_changes *c);
+/* What of the parent's is at or below its sub-directory of that name. */
+struct change_range changes_child(const struct source_changes *c, struct change_range parent,
+                                  const char *name);
 
 /* seen.c: directories met so far, to notice one that moves while we scan */
 int seen_init(struct scan *s);

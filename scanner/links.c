@@ -9,18 +9,18 @@
  */
 #include "scanner/internal.h"
 
-static size_t link_hash(uint64_t dev, uint64_t ino)
+static size_t link_hash(uint64_t ino)
 {
-	uint64_t h = (ino ^ (dev << 32 | dev >> 32)) * 0x9E3779B97F4A7C15u;
+	uint64_t h = ino * 0x9E3779B97F4A7C15u;
 
 	return (size_t)(h ^ h >> 29);
 }
 
-static struct link *find_slot(struct link_set *set, uint64_t dev, uint64_t ino)
+static struct link *find_slot(struct link_set *set, uint64_t ino)
 {
-	size_t i = link_hash(dev, ino) & set->mask;
+	size_t i = link_hash(ino) & set->mask;
 
-	while (set->slot[i].nlink && (set->slot[i].ino != ino || set->slot[i].dev != dev))
+	while (set->slot[i].nlink && set->slot[i].ino != ino)
 		i = (i + 1) & set->mask;
 	return &set->slot[i];
 }
@@ -34,7 +34,7 @@ static int resize(struct link_set *set, size_t slots)
 		return -ENOMEM;
 	for (size_t i = 0; set->slot && i <= set->mask; i++)
 		if (set->slot[i].nlink)
-			*find_slot(&bigger, set->slot[i].dev, set->slot[i].ino) = set->slot[i];
+			*find_slot(&bigger, set->slot[i].ino) = set->slot[i];
 	free(set->slot);
 	set->slot = bigger.slot;
 	set->mask = bigger.mask;
@@ -56,7 +56,7 @@ int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes,
 		if (r < 0)
 			return r;
 	}
-	known = find_slot(set, l->dev, l->ino);
+	known = find_slot(set, l->ino);
 	if (!known->nlink) {
 		*known = *l;
 		set->n++;
@@ -121,7 +121,7 @@ uint64_t link_set_close(struct link_set *set)
 			continue;
 		shared += set->slot[i].bytes;
 		if (kept.slot)
-			*find_slot(&kept, set->slot[i].dev, set->slot[i].ino) = set->slot[i];
+			*find_slot(&kept, set->slot[i].ino) = set->slot[i];
 	}
 	if (kept.slot) { /* otherwise keep the closed ones too: larger, still right */
 		free(set->slot);
@@ -130,6 +130,17 @@ uint64_t link_set_close(struct link_set *set)
 		set->n = open;
 	}
 	return size_clamp(shared);
+}
+
+/* The set as it was when all of the subtree had been read: those whose names are not all below. */
+int scan_kept_link(struct scan_kept *k, const struct scan_meta *m)
+{
+	const struct link l = link_of(m);
+	size_exact none = 0, no_size = 0;
+
+	if (!k->links)
+		k->links = calloc(1, sizeof(*k->links));
+	return k->links ? link_set_add(k->links, &l, &none, &no_size) : -ENOMEM;
 }
 
 void link_set_done(struct link_set *set)

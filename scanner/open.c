@@ -15,8 +15,8 @@ static bool is_directory(struct worker *w, int fd, const struct scan_dir *d)
 {
 	struct statx st;
 
-	return open_statx(w, fd, "", AT_EMPTY_PATH, STATX_INO, &st) == 0 && st.stx_ino == d->ino &&
-	       statx_dev(&st) == d->dev;
+	return open_statx(w, fd, "", AT_EMPTY_PATH, STATX_INO, &st) == 0 &&
+	       (!d->ino || st.stx_ino == d->ino) && statx_dev(&st) == d->dev;
 }
 
 /* From the directory read last up to d, which is depth first's next parent. fd or -errno. */

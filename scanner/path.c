@@ -27,3 +27,11 @@ size_t path_of(const struct scan_dir *d, const char *root, char *buf, size_t siz
 	memmove(buf, buf + at, size - at);
 	return size - 1 - at;
 }
+
+void source_path(const struct source_dir *dir, char *buf, size_t size)
+{
+	const struct scan_dir *d = dir->at;
+
+	(void)path_of(d, "", buf, size);
+	memmove(buf, buf + (*buf == '/'), strlen(buf) + (*buf != '/'));
+}

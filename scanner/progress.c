@@ -2,6 +2,8 @@
 /* progress - how far a scan is while it runs, and what it took when it is over. */
 #include "scanner/internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 enum {
@@ -88,6 +90,32 @@ void progress_wait(struct scan *s)
 	(void)pthread_mutex_unlock(&s->idle_lock);
 }
 
+static void source_report(const struct scan *s, struct scan_stats *ret)
+{
+	uint64_t listed = 0, declined = 0, doubted = 0, kept = 0;
+
+	for (unsigned i = 0; i < s->n_workers; i++) {
+		const struct scan_counters *c = &s->workers[i].count;
+
+		listed += c->listed;
+		declined += c->declined;
+		doubted += c->doubted;
+		kept += c->kept;
+	}
+	(void)snprintf(ret->source, sizeof(ret->source), "%s",
+	               s->source ? s->source_ops->name : "walk");
+	if (!s->source)
+		(void)snprintf(ret->source_evidence, sizeof(ret->source_evidence), "%s",
+		               *s->source_why ? s->source_why
+		                              : "system calls read any file system");
+	else
+		(void)snprintf(ret->source_evidence, sizeof(ret->source_evidence),
+		               "%" PRIu64 " directories listed, %" PRIu64
+		               " of them with doubts; %" PRIu64 " declined, %" PRIu64
+		               " kept as they were",
+		               listed, doubted, declined, kept);
+}
+
 void progress_stats(struct scan *s, struct scan_stats *ret)
 {
 	struct rusage ru;
@@ -103,6 +131,7 @@ void progress_stats(struct scan *s, struct scan_stats *ret)
 		for (size_t e = 0; e < SCAN_ERRNO_SLOTS; e++)
 			ret->by_errno[e] += w->count.by_errno[e];
 	}
+	source_report(s, ret);
 	readers_report(s, ret);
 	ret->wall_ns = clock_ns(CLOCK_MONOTONIC) - s->start_ns;
 	if (getrusage(RUSAGE_SELF, &ru) == 0)

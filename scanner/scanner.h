@@ -16,7 +16,7 @@
 #ifndef SCANNER_SCANNER_H
 #define SCANNER_SCANNER_H
 
-#include "base/base.h"
+#include "base/bytes.h"
 #include "scanner/totals.h"
 
 #include <stdatomic.h>
@@ -109,28 +109,52 @@ struct scan_dirinfo {
 	int error;
 };
 
-/* Hands out the entries of one directory in bytewise order of their names. */
-struct scan_listing;
-/** Next entry, or false at the end. The name lives until the next call. */
-bool scan_listing_next(struct scan_listing *l, struct scan_entry *ret);
+/* One directory's own metadata and its entries in bytewise order, in canonical form: entry_codec.h. */
+struct scan_listing {
+	struct bytes *bytes; /* the sink may take them */
+	uint64_t n;          /* entries */
+	size_t n_kids;       /* ... that are sub-directories with a place in node()'s kids */
+	bool one_owner; /* all of them are the directory's owner's, as far as they are no directories */
+	const struct scan_dir *dir;
+};
 
-/** For scan_sink.reuse(): one more entry, in any order. SCAN_DIR entries are still visited. 0 or -errno. */
-int scan_listing_add(struct scan_listing *l, const struct scan_entry *e);
+/** Name of one of the sub-directories. */
+const char *scan_listing_kid(const struct scan_listing *l, size_t i);
+
+/** For scan_sink.reuse(): the encoded entries of a listing, which are looked at before it returns. 1 or -errno. */
+struct scan_reading;
+int scan_reuse(struct scan_reading *l, const uint8_t *entries, size_t len, uint64_t n);
+
+/* A subtree that is as it was. */
+struct scan_kept {
+	struct scan_totals totals;
+	struct scan_token token;
+	struct link_set *links;
+};
+
+/** For scan_sink.keep(): a file with several names in the subtree, for each that links leave. 0 or -errno. */
+int scan_kept_link(struct scan_kept *k, const struct scan_meta *m);
 
 struct scan_sink {
 	void *ctx;
 	/** A directory was read; *ret is handed to node() and to the children's listing(). 0 or -errno. */
 	int (*listing)(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
-	               struct scan_listing *l, void **ret);
+	               const struct scan_listing *l, void **ret);
 	/** A directory and all below it is finished. Takes state back. 0 or -errno. */
 	int (*node)(void *ctx, unsigned worker, void *state, const struct scan_below *below,
 	            struct scan_token *ret);
 	/**
-	 * NULL, or: may the entries be taken from what is known already? Then it adds them all to l and
-	 * returns 1; 0: read the directory. Files with several names are looked at in any case.
+	 * NULL, or: may the entries be taken from what is known already? Then it gives them to scan_reuse() and
+	 * returns what that does; 0: read the directory. Files with several names are looked at in any case.
 	 */
 	int (*reuse)(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
-	             struct scan_listing *l);
+	             struct scan_reading *l);
+	/**
+	 * NULL, or: this directory and all below it is as it was at the mark; of dir only name, parent and index
+	 * are known. 1: *ret is filled in, and neither listing() nor node() is called for it; 0: list it.
+	 */
+	int (*keep)(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
+	            struct scan_kept *ret);
 	/** Releases the state of a directory whose node() is never called: the scan failed. */
 	void (*drop)(void *ctx, void *state);
 };
@@ -155,6 +179,8 @@ struct scan_stats {
 	uint64_t cached_percent;    /* samples that did not wait for the disk */
 	uint64_t blocked_ns;        /* all readers: neither on a CPU nor without work */
 	char readers_log[512];      /* the decisions as text */
+	char source[16];            /* what listed the directories */
+	char source_evidence[240];  /* a sentence: why not another, or how much of it */
 	char storage[16];           /* kind of device under the root */
 	char storage_evidence[240]; /* a sentence: how it was found out */
 };
@@ -170,12 +196,25 @@ enum scan_order {
 	SCAN_ORDER_DIRECTORY
 };
 
+/* Where a source stood when a snapshot was made; stored with it, opaque to the rest. */
+struct scan_mark {
+	char source[16]; /* "": no mark */
+	uint8_t len;
+	uint8_t bytes[64];
+};
+
+struct source_ops;
+
 struct scan_options {
 	unsigned threads;      /* 0: choose, and change while running */
 	enum scan_order order; /* auto: by inode on rotational disks */
 	char **exclude;        /* NULL or NULL-terminated globs, matched against names */
 	bool exclude_caches;
 	bool cross_mounts;
+	const char *source;                  /* NULL: "walk", by system calls only */
+	const struct source_ops *source_ops; /* NULL, or a source that has no name in the table */
+	void *source_ctx;                    /* for its open() */
+	const struct scan_mark *mark;        /* NULL, or of the snapshot that the sink knows */
 	/** Called about five times a second from the calling thread; true stops the scan (-ECANCELED). */
 	bool (*progress)(void *ctx, const struct scan_progress *p);
 	void *progress_ctx;
@@ -188,6 +227,7 @@ struct scan_report {
 	struct scan_stats stats;
 	struct statvfs statvfs; /* of the root's file system when the scan began */
 	int64_t start;          /* Unix time when the scan began */
+	struct scan_mark mark;  /* for the next one */
 };
 
 /** Scan the tree at path. sink may be NULL: count only. Fills *ret on success. */

@@ -3,7 +3,7 @@
  * walk - one scan, from the root to the root's totals.
  *
  *     scan_run: find the root, start workers, report progress, add up
- *       worker: take a sub-directory -> open it -> read its entries -> give the listing to the sink
+ *       worker: take a sub-directory -> is it kept? -> ask the source, or open it and read its entries -> give the listing to the sink
  *               -> push it if it has sub-directories, else finish it
  */
 #include "scanner/fstype.h"
@@ -31,16 +31,10 @@ static int give_listing(struct worker *w, struct scan_dir *d)
 {
 	const struct scan_sink *sink = w->scan->sink;
 	const struct scan_dirinfo info = dir_info(d);
-	struct scan_entry e;
 	int r = 0;
 
-	d->bytes = (size_exact)d->meta.blocks * 512;
-	d->sum.newest = d->meta.mtime;
-	totals_add_problem(&d->sum, d->problem);
 	if (sink)
-		r = sink->listing(sink->ctx, w->id, &info, &w->listing, &d->state);
-	while (scan_listing_next(&w->listing, &e))
-		;
+		r = sink->listing(sink->ctx, w->id, &info, &w->reading.made, &d->state);
 	COUNT(w->count.entries, d->sum.entries + 1);
 	COUNT(w->count.dirs, 1);
 	COUNT(w->count.bytes, size_clamp(d->bytes));
@@ -82,6 +76,8 @@ static int publish(struct worker *w, struct scan_dir *d, int fd)
 	atomic_store(&d->pending, d->n_kids + 1);
 	if (!d->parent) {
 		d->fd = s->root_fd;
+	} else if (fd < 0) {
+		atomic_fetch_add(&s->unheld, 1);
 	} else if (atomic_fetch_add(&s->held, 1) < s->held_max) {
 		d->fd = fd;
 		d->held = true;
@@ -98,11 +94,57 @@ static int publish(struct worker *w, struct scan_dir *d, int fd)
 	return r;
 }
 
-static void read_directory(struct worker *w, struct scan_dir *d, int fd)
+/* By system calls, or as it was: 0, 1 if it is gone, -errno. */
+static int list_opened(struct worker *w, struct scan_dir *d, int fd)
 {
+	const struct source_dir dir = { .name = d->name, .at = d };
 	const struct scan_dirinfo info = dir_info(d);
+	const struct scan_sink *sink = w->scan->sink;
+	struct scan_reading *l = &w->reading;
+	int r = 0;
+
+	reading_begin(l, w, d, fd);
+	if (sink && sink->reuse && fd >= 0)
+		r = sink->reuse(sink->ctx, w->id, &info, l);
+	if (r == 0) {
+		r = source_walk.list(NULL, w->id, &dir, &d->meta, l);
+		if (r == SOURCE_CHANGED)
+			return 1;
+	}
+	return r < 0 ? r : reading_finish(l);
+}
+
+/* The source lists d: 1, entries that it doubts may need a descriptor; 0: it declines. */
+static int ask_source(struct worker *w, struct scan_dir *d)
+{
+	const struct scan *s = w->scan;
+	const struct scan_dir *parent = d->parent;
+	struct source_dir dir = { .name = d->name, .ino = s->root->ino, .at = d };
+	int r;
+
+	if (!s->source || d->foreign || (d->trap && d->trap->fstype))
+		return 0;
+	if (parent)
+		dir.ino = parent->kid_ino ? parent->kid_ino[d->index] : 0;
+	reading_begin(&w->reading, w, d, -1);
+	r = s->source_ops->list(s->source_ctx, w->id, &dir, &d->meta, &w->reading);
+	if (r != SOURCE_OK) {
+		w->count.declined++;
+		return r == -EAGAIN || r > 0 ? 0 : r;
+	}
+	w->count.listed++;
+	if (parent) {
+		d->dev = s->root_dev;
+		d->ino = dir.ino;
+		d->mnt_id = s->root_mnt;
+	}
+	return 1;
+}
+
+/* d is listed, or an error says why not: hand it on. */
+static void read_further(struct worker *w, struct scan_dir *d, int fd, int r)
+{
 	struct scan *s = w->scan;
-	int r = entries_read(w, d, fd, &info);
 
 	if (r == 1) {
 		open_close(w, fd);
@@ -127,12 +169,87 @@ static void read_directory(struct worker *w, struct scan_dir *d, int fd)
 	dir_finish(w, d);
 }
 
-/* Take child index of parent: open it, read it, or say why not. */
+/* The root is open in any case. */
+static void read_root(struct worker *w, struct scan_dir *d)
+{
+	int fd = w->scan->root_fd, r = ask_source(w, d);
+
+	if (r == 1) {
+		w->reading.fd = fd;
+		w->count.doubted += w->reading.doubts;
+		r = reading_finish(&w->reading);
+	} else if (r == 0) {
+		r = list_opened(w, d, fd);
+	}
+	read_further(w, d, fd, r);
+}
+
+static void read_directory(struct worker *w, struct scan_dir *d)
+{
+	struct scan *s = w->scan;
+	int listed = ask_source(w, d), fd = -1, problem, r = listed;
+
+	if (listed == 1 && !w->reading.doubts) {
+		open_drop_parent(w, d->parent);
+		if (d->ino && seen_before(s, d->dev, d->ino))
+			dir_leave_out(w, d, SCAN_CHANGED, 0);
+		else
+			read_further(w, d, -1, reading_finish(&w->reading));
+		return;
+	}
+	problem = open_child(w, d, &fd);
+	if (problem != SCAN_OK) {
+		dir_leave_out(w, d, problem, 0);
+		return;
+	}
+	d->foreign |= s->have_mnt_id ? d->mnt_id != s->root_mnt : d->dev != s->root_dev;
+	if (listed == 1 && fd >= 0) {
+		w->reading.fd = fd;
+		w->count.doubted++;
+		r = reading_finish(&w->reading);
+	} else if (listed >= 0) {
+		r = list_opened(w, d, fd);
+	}
+	read_further(w, d, fd, r);
+}
+
+/* Is d as it was, so that its node of before is its node now? 1, 0, -errno. */
+static int keep(struct worker *w, struct scan_dir *d)
+{
+	const struct scan *s = w->scan;
+	const struct scan_dirinfo info = dir_info(d);
+	struct scan_kept k = { .totals = TOTALS_NONE };
+	int r;
+
+	if (!s->keeps)
+		return 0;
+	d->changes = changes_child(&s->changes, d->parent->changes, d->name);
+	if (d->changes.below || d->changes.from < d->changes.to || d->foreign || d->trap)
+		return 0;
+	r = s->sink->keep(s->sink->ctx, w->id, &info, &k);
+	if (r == 1) {
+		d->sum = k.totals;
+		d->bytes = k.totals.bytes;
+		d->apparent = k.totals.apparent;
+		d->token = k.token;
+		if (k.links)
+			d->own = *k.links;
+		w->count.kept++;
+	} else if (k.links) {
+		link_set_done(k.links);
+	}
+	free(k.links);
+	return r;
+}
+
+/* Take child index of parent: keep, read it, or say why not. */
 static void visit(struct worker *w, struct scan_dir *parent, size_t index)
 {
 	struct scan_dir *d = dir_new(parent, index);
-	int fd = -1, problem;
+	int kept = d && !state_has_failed(w->scan) ? keep(w, d) : 0;
 
+	if (kept < 0)
+		state_fail(w->scan, kept);
 	if (!d || state_has_failed(w->scan)) { /* drain quickly: nothing is opened any more */
 		if (!d)
 			state_fail(w->scan, -ENOMEM);
@@ -143,11 +260,12 @@ static void visit(struct worker *w, struct scan_dir *parent, size_t index)
 		return;
 	}
 	progress_path(w, d);
-	problem = open_child(w, d, &fd);
-	if (problem != SCAN_OK)
-		dir_leave_out(w, d, problem, 0);
-	else
-		read_directory(w, d, fd);
+	if (kept == 0) {
+		read_directory(w, d);
+		return;
+	}
+	open_drop_parent(w, parent);
+	dir_finish(w, d);
 }
 
 static uint64_t timeval_ns(const struct timeval *t)
@@ -174,7 +292,7 @@ static void *worker_main(void *arg)
 	w->seen_inblock = before.ru_inblock;
 	w->seen_switches = before.ru_nvcsw;
 	if (w->id == 0)
-		read_directory(w, w->scan->root, w->scan->root_fd);
+		read_root(w, w->scan->root);
 	while (queue_take(w, &parent, &index)) {
 		visit(w, parent, index);
 		readers_look(w);
@@ -215,6 +333,42 @@ static int open_root(struct scan *s, struct worker *w)
 	meta_from_statx(&st, s->root_dev, &d->meta);
 	d->trap = s->traps.child ? &s->traps : NULL;
 	(void)seen_before(s, d->dev, d->ino);
+	return 0;
+}
+
+/* Which source lists, and which directories it says may differ. */
+static int open_source(struct scan *s)
+{
+	const struct scan_options *o = s->options;
+	const struct source_root root = { .path = s->root_path,
+		                          .fd = s->root_fd,
+		                          .dev = s->root_dev,
+		                          .ino = s->root->ino,
+		                          .mnt_id = s->root_mnt };
+	const struct scan_mark none = { .source = "" };
+	const struct scan_mark *then = o->mark ? o->mark : &none;
+	int r;
+
+	s->source_ops = o->source_ops ? o->source_ops : source_find(o->source ? o->source : "walk");
+	if (!s->source_ops)
+		return -EINVAL;
+	if (s->source_ops == &source_walk)
+		return 0;
+	r = s->source_ops->open(&root, o->source_ctx, &s->source_ctx, s->source_why);
+	if (r <= 0)
+		return r;
+	s->source = true;
+	if (!s->source_ops->changes)
+		return 0;
+	if (strcmp(then->source, s->source_ops->name) != 0)
+		then = &none;
+	r = s->source_ops->changes(s->source_ctx, then, &s->mark, &s->changes);
+	if (r < 0)
+		return r;
+	(void)snprintf(s->mark.source, sizeof(s->mark.source), "%s", s->source_ops->name);
+	s->keeps = r == 1 && *then->source && s->sink && s->sink->keep;
+	changes_sort(&s->changes);
+	s->root->changes = changes_all(&s->changes);
 	return 0;
 }
 
@@ -279,12 +433,15 @@ static int scan_init(struct scan *s, const char *path, const struct scan_options
 static void scan_done(struct scan *s)
 {
 	for (unsigned i = 0; s->workers && i < s->n_workers; i++) {
-		entries_done(&s->workers[i].listing);
+		reading_done(&s->workers[i].reading);
 		free(s->workers[i].stack);
 		free(s->workers[i].buf);
 		(void)pthread_mutex_destroy(&s->workers[i].lock);
 	}
 	free(s->workers);
+	if (s->source)
+		s->source_ops->close(s->source_ctx);
+	changes_done(&s->changes);
 	mounts_done(&s->traps);
 	seen_done(s);
 	base_close(s->root_fd);
@@ -338,6 +495,8 @@ int scan_run(const char *path, const struct scan_options *options, const struct 
 	r = open_root(&s, &s.workers[0]);
 	if (r == 0)
 		r = readers_init(&s);
+	if (r == 0)
+		r = open_source(&s);
 	if (r == 0 && fstatvfs(s.root_fd, &report.statvfs) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -350,6 +509,7 @@ int scan_run(const char *path, const struct scan_options *options, const struct 
 	report.root = TAKE(s.root_path);
 	report.totals = s.totals;
 	report.token = s.token;
+	report.mark = s.mark;
 	progress_stats(&s, &report.stats);
 	*ret = report;
 done:

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/varint.h"
+#include "scanner/entry_codec.h"
 #include "snapshot/snapshot.h"
 
 #include <assert.h>
@@ -18,7 +19,7 @@ enum {
 	SNAP_APPLICATION_ID = 0x44546b72, /* "DTkr" */
 	SNAP_FORMAT = 3,
 	SECRET_SIZE = 192,
-	RESTART = 64,       /* entries between two that are encoded without a predecessor */
+	RESTART = ENTRY_RESTART,
 	REF_SLOT_BITS = 12, /* ref = pack id << 12 | slot */
 	PACK_SLOTS_MAX = 1 << REF_SLOT_BITS,
 	PACK_TARGET = 16 * 1024, /* raw bytes after which a pack is closed */
@@ -34,12 +35,7 @@ enum {
 
 /* -- listing.c: the canonical form of a directory's entries -- */
 struct listing_encoder {
-	struct bytes *out;
-	char last[256];
-	size_t last_len, n;
-	int64_t mtime;
-	uint32_t uid, gid;
-	uint16_t mode;
+	struct entry_encoder entries;
 	uint64_t names; /* see names_hash() */
 };
 
@@ -52,9 +48,6 @@ int listing_add(struct listing_encoder *e, const struct scan_entry *entry);
  * with the seed, takes up each. Where it is the same in two nodes, so are the names, kid by kid.
  */
 uint64_t names_hash(uint64_t before, const char *name, size_t len);
-/* Parse the head; returns where the entries begin, or NULL. */
-const uint8_t *listing_head(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
-
 struct restart_point {
 	uint32_t entry, kid; /* offsets in the encoded entries and kids */
 	uint64_t last_ref;

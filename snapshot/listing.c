@@ -1,40 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * listing - the canonical form of one directory: its own metadata, then its entries by name.
+ * listing - the entries of a node, decoded together with its kids.
  *
- * One tree has exactly one such form, and it is what is hashed; docs/FORMAT.md draws it. Names are
- * coded against the name before; every RESTART entries one stands alone, so that a lookup in a
- * directory of a million entries decodes sixty-four of them.
+ * Every RESTART entries one stands alone, so that a lookup in a directory of a million entries decodes
+ * sixty-four of them.
  */
 #include "snapshot/internal.h"
-
-enum {
-	F_TYPE = 7,
-	F_SAME_OWNER = 1 << 3, /* uid, gid, mode as the entry before */
-	F_BLOCKS = 1 << 4,     /* blocks follow from the size */
-	F_MULTI = 1 << 5,
-	F_SAME_MTIME = 1 << 6,
-	F_PROBLEM = 1 << 7,
-	M_ACL = 1 << 12, /* of the mode */
-	ENTRY_MAX = 410,
-};
-
-/* What a file of this size takes when it lies in whole 4 KiB blocks. */
-static uint64_t usual_blocks(uint64_t size)
-{
-	return (size / 4096 + (size % 4096 != 0)) * 8;
-}
-
-static uint16_t mode_word(const struct scan_meta *m)
-{
-	return (uint16_t)(m->mode | (m->acl ? M_ACL : 0));
-}
-
-static void set_mode(struct scan_meta *m, uint64_t word)
-{
-	m->mode = word & 07777;
-	m->acl = word & M_ACL;
-}
 
 uint64_t names_hash(uint64_t before, const char *name, size_t len)
 {
@@ -44,190 +15,15 @@ uint64_t names_hash(uint64_t before, const char *name, size_t len)
 int listing_begin(struct listing_encoder *e, struct bytes *out, const struct scan_dirinfo *dir,
                   uint64_t seed)
 {
-	const struct scan_meta *m = &dir->meta;
-	uint8_t *p;
-	int r = bytes_reserve(out, ENTRY_MAX);
-
-	if (r < 0)
-		return r;
-	*e = (struct listing_encoder){ .out = out, .names = seed };
-	p = out->p + out->len;
-	p = varint_put(p, mode_word(m));
-	p = varint_put(p, m->uid);
-	p = varint_put(p, m->gid);
-	p = varint_put(p, zigzag(m->mtime));
-	p = varint_put(p, m->blocks);
-	*p++ = dir->problem;
-	if (dir->problem)
-		p = varint_put(p, (uint64_t)dir->error);
-	out->len = (size_t)(p - out->p);
-	return 0;
-}
-
-const uint8_t *listing_head(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
-{
-	uint64_t mode = 0, uid = 0, gid = 0, mtime = 0, error = 0;
-
-	p = varint_get(p, end, &mode);
-	p = varint_get(p, end, &uid);
-	p = varint_get(p, end, &gid);
-	p = varint_get(p, end, &mtime);
-	p = varint_get(p, end, &ret->meta.blocks);
-	if (!p || p == end)
-		return NULL;
-	ret->problem = *p++;
-	if (ret->problem)
-		p = varint_get(p, end, &error);
-	set_mode(&ret->meta, mode);
-	ret->meta.uid = (uint32_t)uid;
-	ret->meta.gid = (uint32_t)gid;
-	ret->meta.mtime = unzigzag(mtime);
-	ret->error = (int)error;
-	return p;
-}
-
-/* Shared and own length of a name: a nibble each, 15 meaning that a byte with the rest follows. */
-static uint8_t *put_lengths(uint8_t *p, size_t shared, size_t rest)
-{
-	*p++ = (uint8_t)(MIN(shared, 15) << 4 | MIN(rest, 15));
-	if (shared >= 15)
-		*p++ = (uint8_t)(shared - 15);
-	if (rest >= 15)
-		*p++ = (uint8_t)(rest - 15);
-	return p;
-}
-
-static const uint8_t *get_lengths(const uint8_t *p, const uint8_t *end, size_t *shared,
-                                  size_t *rest)
-{
-	if (!p || p == end)
-		return NULL;
-	*shared = *p >> 4;
-	*rest = *p++ & 15;
-	if (*shared == 15) {
-		if (p == end)
-			return NULL;
-		*shared += *p++;
-	}
-	if (*rest == 15) {
-		if (p == end)
-			return NULL;
-		*rest += *p++;
-	}
-	return *shared + *rest > 0 && *shared + *rest <= 255 && *rest <= (size_t)(end - p) ? p
-	                                                                                   : NULL;
-}
-
-static uint8_t *put_meta(struct listing_encoder *e, uint8_t *p, uint8_t *flags,
-                         const struct scan_meta *m)
-{
-	uint16_t mode = mode_word(m);
-
-	if (e->n % RESTART && m->uid == e->uid && m->gid == e->gid && mode == e->mode)
-		*flags |= F_SAME_OWNER;
-	if (m->blocks == usual_blocks(m->size))
-		*flags |= F_BLOCKS;
-	if (m->mtime == e->mtime)
-		*flags |= F_SAME_MTIME;
-	if (m->multi)
-		*flags |= F_MULTI;
-	p = varint_put(p, m->size);
-	if (!(*flags & F_BLOCKS))
-		p = varint_put(p, m->blocks);
-	if (!(*flags & F_SAME_MTIME)) /* wraps around: any two times have a difference */
-		p = varint_put(p, zigzag((int64_t)((uint64_t)m->mtime - (uint64_t)e->mtime)));
-	if (!(*flags & F_SAME_OWNER)) {
-		p = varint_put(p, mode);
-		p = varint_put(p, m->uid);
-		p = varint_put(p, m->gid);
-	}
-	if (m->multi) {
-		p = varint_put(p, m->ino);
-		p = varint_put(p, m->nlink);
-	}
-	e->mtime = m->mtime;
-	e->uid = m->uid;
-	e->gid = m->gid;
-	e->mode = mode;
-	return p;
-}
-
-static size_t shared_prefix(const struct listing_encoder *e, const struct scan_entry *entry)
-{
-	size_t n = 0, max = MIN(e->last_len, entry->name_len);
-
-	while (n < max && e->last[n] == entry->name[n])
-		n++;
-	return n;
+	*e = (struct listing_encoder){ .entries.out = out, .names = seed };
+	return listing_head_encode(out, dir);
 }
 
 int listing_add(struct listing_encoder *e, const struct scan_entry *entry)
 {
-	size_t shared = 0;
-	uint8_t *p, *flags;
-	int r = entry->name_len < sizeof(e->last) ? bytes_reserve(e->out, ENTRY_MAX)
-	                                          : -ENAMETOOLONG;
-
-	if (r < 0)
-		return r;
-	p = e->out->p + e->out->len;
-	if (e->n % RESTART == 0)
-		e->mtime = 0, e->uid = e->gid = 0, e->mode = 0;
-	else
-		shared = shared_prefix(e, entry);
-	p = put_lengths(p, shared, entry->name_len - shared);
-	memcpy(p, entry->name + shared, entry->name_len - shared);
-	p += entry->name_len - shared;
-	flags = p++;
-	*flags = entry->type & F_TYPE;
-	if (entry->problem) {
-		*flags |= F_PROBLEM;
-		*p++ = entry->problem;
-		p = varint_put(p, (uint64_t)entry->error);
-	} else if (entry->type != SCAN_DIR) {
-		p = put_meta(e, p, flags, &entry->meta);
-	} else {
+	if (entry->type == SCAN_DIR && !entry->problem)
 		e->names = names_hash(e->names, entry->name, entry->name_len);
-	}
-	memcpy(e->last, entry->name, entry->name_len);
-	e->last_len = entry->name_len;
-	e->n++;
-	e->out->len = (size_t)(p - e->out->p);
-	return 0;
-}
-
-static const uint8_t *get_meta(struct snap_iter *it, const uint8_t *p, const uint8_t *end,
-                               uint8_t flags)
-{
-	struct scan_meta *m = &it->e.meta;
-	uint64_t mtime = 0, mode = 0, uid = 0, gid = 0, nlink = 0;
-
-	p = varint_get(p, end, &m->size);
-	m->blocks = usual_blocks(m->size);
-	if (!(flags & F_BLOCKS))
-		p = varint_get(p, end, &m->blocks);
-	if (!(flags & F_SAME_MTIME))
-		p = varint_get(p, end, &mtime);
-	if (!(flags & F_SAME_OWNER)) {
-		p = varint_get(p, end, &mode);
-		p = varint_get(p, end, &uid);
-		p = varint_get(p, end, &gid);
-		it->mode = (uint16_t)mode;
-		it->uid = (uint32_t)uid;
-		it->gid = (uint32_t)gid;
-	}
-	m->multi = flags & F_MULTI;
-	if (m->multi) {
-		p = varint_get(p, end, &m->ino);
-		p = varint_get(p, end, &nlink);
-		m->nlink = (uint32_t)nlink;
-	}
-	it->mtime = (int64_t)((uint64_t)it->mtime + (uint64_t)unzigzag(mtime));
-	m->mtime = it->mtime;
-	set_mode(m, it->mode);
-	m->uid = it->uid;
-	m->gid = it->gid;
-	return p;
+	return entry_encode(&e->entries, entry, 0);
 }
 
 /* The kid of the directory entry just decoded. */
@@ -246,75 +42,27 @@ static bool next_kid(struct snap_iter *it)
 void snap_iter_init(struct snap_iter *it, const struct snap_node *n)
 {
 	it->node = n;
-	it->p = n->entries;
+	it->at = (struct entry_cursor){ .p = n->entries, .end = n->end, .n = n->n_entries };
 	it->kp = n->kids;
-	it->next = 0;
 	it->last_ref = n->ref;
-	it->e.name_len = 0;
-}
-
-/*
- * What a file system could list: no slash, no NUL, neither "." nor "..". The part that the name shares
- * with the one before was looked at then.
- */
-static bool is_name(const char *name, size_t len, size_t shared)
-{
-	if (memchr(name + shared, '/', len - shared) || memchr(name + shared, '\0', len - shared))
-		return false;
-	return name[0] != '.' || !(len == 1 || (len == 2 && name[1] == '.'));
-}
-
-static const uint8_t *get_name(struct snap_iter *it, const uint8_t *p, const uint8_t *end)
-{
-	size_t shared, rest;
-
-	p = get_lengths(p, end, &shared, &rest);
-	if (!p || shared > it->e.name_len || (it->next % RESTART == 0 && shared))
-		return NULL;
-	memcpy(it->e.name + shared, p, rest);
-	it->e.name[shared + rest] = '\0';
-	it->e.name_len = (uint16_t)(shared + rest);
-	return is_name(it->e.name, it->e.name_len, shared) ? p + rest : NULL;
 }
 
 int snap_iter_next(struct snap_iter *it)
 {
-	const uint8_t *p = it->p, *end = it->node->end;
-	uint64_t error = 0;
-	uint8_t flags;
+	struct scan_entry e;
+	int r = entry_decode(&it->at, it->e.name, &e);
 
-	if (p == end || it->next == it->node->n_entries)
-		return p == end && it->next == it->node->n_entries ? 0 : -EUCLEAN;
-	if (it->next % RESTART == 0)
-		it->mtime = 0, it->uid = it->gid = 0, it->mode = 0;
-	p = get_name(it, p, end);
-	if (!p || p == end)
-		return -EUCLEAN;
-	flags = *p++;
-	memset(&it->e.meta, 0, sizeof(it->e.meta));
-	it->e.type = flags & F_TYPE;
-	it->e.problem = SCAN_OK;
-	it->e.error = 0;
+	if (r <= 0)
+		return r;
+	it->e.name_len = e.name_len;
+	it->e.type = e.type;
+	it->e.problem = e.problem;
+	it->e.error = e.error;
+	it->e.meta = e.meta;
 	it->e.kid = 0;
-	it->e.placed = it->e.type == SCAN_DIR && !(flags & F_PROBLEM);
-	it->e.ordinal = it->next++;
-	if (flags & F_PROBLEM) {
-		if (p == end)
-			return -EUCLEAN;
-		it->e.problem = *p++;
-		p = varint_get(p, end, &error);
-		it->e.error = (int)error;
-	}
-	if (it->e.placed) {
-		if (!next_kid(it))
-			return -EUCLEAN;
-	} else if (!(flags & F_PROBLEM)) {
-		p = get_meta(it, p, end, flags);
-	}
-	if (!p)
-		return -EUCLEAN;
-	it->p = p;
-	return 1;
+	it->e.placed = e.type == SCAN_DIR && !e.problem;
+	it->e.ordinal = it->at.next - 1;
+	return !it->e.placed || next_kid(it) ? 1 : -EUCLEAN;
 }
 
 void node_index_free(struct node_index *i)
@@ -334,7 +82,7 @@ static int index_fill(struct node_index *x, const struct snap_node *n)
 	for (uint64_t i = 0; i < n->n_entries; i++) {
 		if (i % RESTART == 0)
 			x->at[i / RESTART] = (struct restart_point){
-				.entry = (uint32_t)(it.p - n->entries),
+				.entry = (uint32_t)(it.at.p - n->entries),
 				.kid = (uint32_t)(it.kp - n->kids),
 				.last_ref = it.last_ref,
 			};
@@ -342,7 +90,7 @@ static int index_fill(struct node_index *x, const struct snap_node *n)
 		if (r <= 0)
 			return -EUCLEAN;
 	}
-	return it.p == n->end ? 0 : -EUCLEAN;
+	return it.at.p == n->end ? 0 : -EUCLEAN;
 }
 
 /* Restart points of a large directory, so that a lookup need not decode all before. NULL: no memory, damaged. */
@@ -366,11 +114,11 @@ static void jump(struct snap_iter *it, uint64_t restart)
 {
 	const struct restart_point *at = &it->node->index->at[restart];
 
-	it->p = it->node->entries + at->entry;
+	it->at.p = it->node->entries + at->entry;
 	it->kp = it->node->kids + at->kid;
 	it->last_ref = at->last_ref;
-	it->next = restart * RESTART;
-	it->e.name_len = 0;
+	it->at.next = restart * RESTART;
+	it->at.name_len = 0;
 }
 
 int snap_iter_seek(struct snap_iter *it, uint64_t ordinal)
@@ -379,9 +127,9 @@ int snap_iter_seek(struct snap_iter *it, uint64_t ordinal)
 
 	if (it->node->index && ordinal / RESTART < it->node->index->n)
 		jump(it, ordinal / RESTART);
-	else if (ordinal < it->next)
+	else if (ordinal < it->at.next)
 		snap_iter_init(it, it->node);
-	while (it->next < ordinal && r > 0)
+	while (it->at.next < ordinal && r > 0)
 		r = snap_iter_next(it);
 	return r < 0 ? r : 0;
 }
@@ -435,7 +183,7 @@ int snap_node_find(const struct snap_node *n, const char *name, size_t len, stru
 	if (r < 0)
 		return r;
 	if (where)
-		*where = r ? it.e.ordinal : it.next;
+		*where = r ? it.e.ordinal : it.at.next;
 	if (r == 0 || c != 0)
 		return 0;
 	*ret = it.e;

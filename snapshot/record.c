@@ -218,11 +218,16 @@ int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 /* Attach the listing of a node whose head is known. 0 or -EUCLEAN. */
 int record_listing(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 {
+	struct scan_dirinfo dir = { 0 };
+
 	ret->listing = p;
-	p = listing_head(p, end, ret);
+	p = listing_head_decode(p, end, &dir);
 	/* Each entry takes at least three bytes. */
 	if (!p || ret->n_entries > (size_t)(end - p) / 3)
 		return -EUCLEAN;
+	ret->meta = dir.meta;
+	ret->problem = dir.problem;
+	ret->error = dir.error;
 	ret->entries = p;
 	ret->end = end;
 	return 0;

@@ -16,6 +16,7 @@
 #ifndef SNAPSHOT_SNAPSHOT_H
 #define SNAPSHOT_SNAPSHOT_H
 
+#include "scanner/entry_codec.h"
 #include "scanner/scanner.h"
 
 struct snap;
@@ -182,13 +183,10 @@ struct snap_entry {
 /** Walks the entries of a node in bytewise order. */
 struct snap_iter {
 	const struct snap_node *node;
-	const uint8_t *p, *kp;
+	struct entry_cursor at;
+	const uint8_t *kp;
 	struct snap_entry e;
-	uint64_t next;
 	uint64_t last_ref;
-	int64_t mtime;
-	uint32_t uid, gid;
-	uint16_t mode;
 };
 
 int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret);

@@ -90,7 +90,7 @@ static int make_record(struct making *m, const struct snap_virtual *v, uint64_t 
 		r = merge(m, v);
 	if (r < 0)
 		return r;
-	n.n_entries = m->enc.n;
+	n.n_entries = m->enc.entries.n;
 	n.n_kids = m->n_kids;
 	n.names = m->enc.names;
 	return record_add(&m->record, self, &n, m->kids);

@@ -71,27 +71,31 @@ static void state_free(struct snap_writer *w, struct builder *b, struct state *s
 
 /* -- listing() ------------------------------------------------------------------------------- */
 
-static int encode(struct snap_writer *w, struct builder *b, const struct scan_dirinfo *dir,
-                  struct scan_listing *l, struct state *st)
+/* A large listing is taken over, a small one copied to what it needs. */
+static int keep_listing(struct snap_writer *w, const struct scan_listing *l, struct state *st)
 {
-	struct listing_encoder enc;
-	struct scan_entry e;
-	int r;
+	struct bytes *b = l->bytes;
 
-	b->scratch.len = 0;
-	r = listing_begin(&enc, &b->scratch, dir, w->s->seed);
-	st->single_owner = true;
-	while (r == 0 && scan_listing_next(l, &e)) {
-		r = listing_add(&enc, &e);
-		if (e.type == SCAN_DIR && !e.problem)
-			st->n_kids++;
-		if (e.type != SCAN_DIR && !e.problem && e.meta.uid != dir->meta.uid)
-			st->single_owner = false;
+	st->n_entries = l->n;
+	st->n_kids = l->n_kids;
+	st->single_owner = l->one_owner;
+	st->names = w->s->seed;
+	for (size_t i = 0; i < l->n_kids; i++) {
+		const char *name = scan_listing_kid(l, i);
+
+		st->names = names_hash(st->names, name, strlen(name));
 	}
-	st->n_entries = enc.n;
-	st->names = enc.names;
-	st->listing_len = b->scratch.len;
-	return r;
+	st->listing_len = b->len;
+	if (b->len > PACK_TARGET) {
+		st->listing = b->p;
+		*b = (struct bytes){ 0 };
+		return 0;
+	}
+	st->listing = malloc(b->len);
+	if (!st->listing)
+		return -ENOMEM;
+	memcpy(st->listing, b->p, b->len);
+	return 0;
 }
 
 static uint64_t previous_ref(struct snap_writer *w, const struct scan_dirinfo *dir)
@@ -151,21 +155,6 @@ static int find_previous(struct snap_writer *w, const struct scan_dirinfo *dir, 
 	return snap_node_get(w->s, ref, &st->previous);
 }
 
-/* A large listing is handed over, a small one copied to what it needs. */
-static int keep_listing(struct builder *b, struct state *st)
-{
-	if (b->scratch.len > PACK_TARGET) {
-		st->listing = b->scratch.p;
-		b->scratch = (struct bytes){ 0 };
-		return 0;
-	}
-	st->listing = malloc(b->scratch.len);
-	if (!st->listing)
-		return -ENOMEM;
-	memcpy(st->listing, b->scratch.p, b->scratch.len);
-	return 0;
-}
-
 /* Gives the first error of all workers in place of r. */
 static int note_error(struct snap_writer *w, int r)
 {
@@ -177,29 +166,6 @@ static int note_error(struct snap_writer *w, int r)
 }
 
 /* -- reuse(): --quick takes the entries of a directory whose time of modification is as before -------- */
-
-static int add_known(struct scan_listing *l, const struct snap_node *n)
-{
-	struct snap_iter it;
-	int r;
-
-	snap_iter_init(&it, n);
-	while ((r = snap_iter_next(&it)) > 0) {
-		struct scan_entry e = { .name = it.e.name,
-			                .name_len = it.e.name_len,
-			                .type = it.e.type,
-			                .meta = it.e.meta };
-
-		if (it.e.type != SCAN_DIR) {
-			e.problem = it.e.problem;
-			e.error = it.e.error;
-		}
-		r = scan_listing_add(l, &e);
-		if (r < 0)
-			break;
-	}
-	return r < 0 ? r : 1;
-}
 
 /* What was left out may have to be in now: the options may have changed. */
 static bool has_skipped(const struct snap_node *n)
@@ -226,7 +192,7 @@ static bool is_trusted(const struct snap_writer *w, const struct snap_node *n,
 }
 
 static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
-                      struct scan_listing *l)
+                      struct scan_reading *l)
 {
 	struct snap_writer *w = ctx;
 	uint64_t ref = previous_ref(w, dir);
@@ -240,23 +206,21 @@ static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir
 	if (r < 0)
 		return note_error(w, r);
 	if (is_trusted(w, &n, &dir->meta))
-		r = add_known(l, &n);
+		r = scan_reuse(l, n.entries, (size_t)(n.end - n.entries), n.n_entries);
 	snap_node_put(w->s, &n);
 	return note_error(w, r);
 }
 
 static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
-                        struct scan_listing *l, void **ret)
+                        const struct scan_listing *l, void **ret)
 {
 	struct snap_writer *w = ctx;
 	struct builder *b = builder_of(w, worker);
 	struct state *st = b ? state_new(b) : NULL;
-	int r = st ? encode(w, b, dir, l, st) : -ENOMEM;
+	int r = st ? keep_listing(w, l, st) : -ENOMEM;
 
 	if (r == 0 && w->previous)
 		r = find_previous(w, dir, b, st);
-	if (r == 0)
-		r = keep_listing(b, st);
 	if (r < 0) {
 		state_free(w, b, st);
 		return note_error(w, r);

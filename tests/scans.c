@@ -2,6 +2,8 @@
 /* scans - see scans.h. */
 #include "tests/scans.h"
 
+#include "scanner/entry_codec.h"
+
 #include <err.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -74,13 +76,19 @@ static void add_kid(struct state *st, const struct scan_entry *e)
 	st->kid_name[st->n_kids++] = strndup(e->name, e->name_len);
 }
 
-static void take_entries(struct record *r, struct state *st, struct scan_listing *l)
+static void take_entries(struct record *r, struct state *st, const struct scan_listing *l)
 {
+	const uint8_t *end = l->bytes->p + l->bytes->len;
+	struct scan_dirinfo self;
+	struct entry_cursor c = { .p = listing_head_decode(l->bytes->p, end, &self),
+		                  .end = end,
+		                  .n = l->n };
 	struct scan_entry e;
+	char name[256];
 	char last[256];
 	size_t last_len = 0;
 
-	while (scan_listing_next(l, &e)) {
+	while (entry_decode(&c, name, &e) > 0) {
 		if (st->dir->n_entries++ && compare_names(last, last_len, e.name, e.name_len) >= 0)
 			breaks(r, "entries come in bytewise order, none twice");
 		memcpy(last, e.name, e.name_len);
@@ -109,7 +117,7 @@ static void check_parent(struct record *r, const struct scan_dirinfo *dir,
 }
 
 static int on_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
-                      struct scan_listing *l, void **ret)
+                      const struct scan_listing *l, void **ret)
 {
 	struct record *r = ctx;
 	struct state *st = calloc(1, sizeof(*st)), *parent = dir->parent;

@@ -238,7 +238,7 @@ static bool stop_at_once(void *ctx, const struct scan_progress *p)
 
 /* A sink slow enough for the first report to come. */
 static int slow_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
-                        struct scan_listing *l, void **ret)
+                        const struct scan_listing *l, void **ret)
 {
 	(void)worker, (void)dir, (void)l;
 	(void)usleep(20000);

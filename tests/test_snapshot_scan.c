@@ -269,7 +269,7 @@ static int fail_late(void *ctx, unsigned worker, void *state, const struct scan_
 }
 
 static int pass_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
-                        struct scan_listing *l, void **ret)
+                        const struct scan_listing *l, void **ret)
 {
 	const struct scan_sink *real = ctx;
 
