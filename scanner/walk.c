@@ -456,8 +456,8 @@ static void scan_done(struct scan *s)
 /* A user who may make no thread (RLIMIT_NPROC) can still read. */
 static int run_workers(struct scan *s)
 {
-	s->alone = !readers_start(s);
-	if (s->alone) {
+	if (!readers_start(s)) { /* else the workers read it already */
+		s->alone = true;
 		s->n_started = 1; /* nobody else starts any */
 		(void)worker_main(&s->workers[0]);
 	} else {
