@@ -10,40 +10,39 @@
 /* -- the past and growth: ways into trees that never change -- */
 
 /* The row and entry of a fixed tree's first directory. */
-static int enter(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t ino, uint64_t ref,
-                 uint32_t fixed, struct fuse_entry_param *ret)
+static int enter(struct fs *fs, const struct gen *g, struct row *want, struct fuse_entry_param *ret)
 {
 	struct snap_node n;
 	uint32_t row;
-	int r = snap_node_get(fs->s, ref, &n);
+	int r = snap_node_get(fs->s, want->ref, &n);
 
 	if (r < 0)
 		return r;
-	row = rows_lookup(&fs->rows, parent, ino, ref, fixed, &fs->view.now, g);
-	attr_dir(ino, &n, &ret->attr);
+	row = rows_lookup(&fs->rows, want, &fs->view.now, g);
+	attr_dir(ino_row(&fs->ino, want), &n, &ret->attr);
 	snap_node_put(fs->s, &n);
 	ret->ino = row;
 	ret->attr_timeout = TIMEOUT_FOREVER;
 	return row ? 0 : -ENOMEM;
 }
 
-uint64_t ino_window(struct fs *fs, const struct gen *g, size_t window)
+uint64_t key_window(struct fs *fs, const struct row *top, const struct gen *g, size_t window)
 {
 	char name[48];
 	int n = snprintf(name, sizeof(name), "%s/%" PRIu32, windows[window].name, g->number);
 
-	return ino_child(ino_virtual(fs->top_ino, V_GROWN), name, (size_t)n);
+	return ino_key(&fs->ino, ino_key_virtual(&fs->ino, top->key, V_GROWN), name, (size_t)n);
 }
 
 /* The numbers of an id and of a word that means it now differ, so that each is a directory of its own. */
-uint64_t ino_at(uint64_t dir_ino, const char *name, int64_t id)
+uint64_t key_at(struct fs *fs, const struct row *dir, const char *name, int64_t id)
 {
 	char full[300];
 	bool is_id = name[strspn(name, "0123456789")] == '\0';
 	int n = is_id ? snprintf(full, sizeof(full), "%" PRId64, id)
 	              : snprintf(full, sizeof(full), "%.255s/%" PRId64, name, id);
 
-	return ino_child(ino_virtual(dir_ino, V_AT), full, (size_t)n);
+	return ino_key(&fs->ino, ino_key_virtual(&fs->ino, dir->key, V_AT), full, (size_t)n);
 }
 
 static int ref_then(struct fs *fs, struct gen *g, uint32_t row, const struct snap_info *shown,
@@ -69,23 +68,23 @@ int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name,
               struct fuse_entry_param *ret)
 {
 	const struct snap_info *shown = place_snapshot(fs, g, parent), *then;
-	struct row dir, known;
-	uint64_t ino, ref = 0;
+	struct row dir, at = { .parent = parent & ROW_MASK };
 	uint32_t row;
-	int r;
+	int r = 0;
 
 	then = view_select_then(g, shown, name);
 	if (!then || !rows_get(&fs->rows, parent, &dir))
 		return -ENOENT;
-	ino = ino_at(dir.ino, name, then->id);
+	at.key = key_at(fs, &dir, name, then->id);
+	at.fixed = fixed_at(&dir, then->id);
 	(void)pthread_rwlock_rdlock(&fs->rows.lock);
-	row = rows_find(&fs->rows, ino);
+	row = rows_find(&fs->rows, &at);
+	at.ref = row ? rows_at(&fs->rows, row)->ref : 0;
 	(void)pthread_rwlock_unlock(&fs->rows.lock);
-	r = row && rows_get(&fs->rows, row, &known) && known.ino == ino
-	            ? 0
-	            : ref_then(fs, g, parent, shown, then, &ref);
+	if (!at.ref)
+		r = ref_then(fs, g, parent, shown, then, &at.ref);
 	if (r == 0)
-		r = enter(fs, g, parent, ino, ref ? ref : known.ref, fixed_at(&dir, then->id), ret);
+		r = enter(fs, g, &at, ret);
 	/* What "prev" or a time means changes with the next snapshot; an id stays. */
 	if (name[strspn(name, "0123456789")] != '\0')
 		ret->entry_timeout = TIMEOUT_NEVER;
@@ -97,15 +96,19 @@ static void job_window(struct fs *fs, struct job *j)
 	size_t window = node_id_unpack(j->ino).virt - V_WINDOW;
 	struct fuse_entry_param e = { .entry_timeout = TIMEOUT_NEVER };
 	struct gen *g = view_now(&fs->view);
-	uint64_t ref;
+	struct row top,
+		want = { .parent = ROW_TOP, .fixed = fixed_make(FIXED_GROWTH, (int64_t)window) };
 	int r;
 
 	(void)pthread_mutex_lock(&g->lock);
-	r = grown_make(&fs->view, g, window, &ref);
+	r = grown_make(&fs->view, g, window, &want.ref);
 	(void)pthread_mutex_unlock(&g->lock);
-	if (r == 0)
-		r = enter(fs, g, ROW_TOP, ino_window(fs, g, window), ref,
-		          fixed_make(FIXED_GROWTH, (int64_t)window), &e);
+	if (r == 0 && !rows_get(&fs->rows, ROW_TOP, &top))
+		r = -ESTALE;
+	if (r == 0) {
+		want.key = key_window(fs, &top, g, window);
+		r = enter(fs, g, &want, &e);
+	}
 	jobs_end(j);
 	(void)pthread_rwlock_rdlock(&fs->requests);
 	if (r < 0)

@@ -32,12 +32,12 @@ struct changes {
 	size_t n, cap;
 };
 
-static uint32_t known_row(struct fs *fs, uint64_t ino)
+static uint32_t known_row(struct fs *fs, const struct row *want)
 {
 	uint32_t row;
 
 	(void)pthread_rwlock_rdlock(&fs->rows.lock);
-	row = rows_find(&fs->rows, ino);
+	row = rows_find(&fs->rows, want);
 	(void)pthread_rwlock_unlock(&fs->rows.lock);
 	return row;
 }
@@ -136,7 +136,10 @@ static int compare(struct fs *fs, struct changes *all, size_t i)
 
 		if (old == now)
 			continue;
-		kid = known_row(fs, ino_child(row.ino, e->name, e->name_len));
+		kid = known_row(
+			fs, &(struct row){ .key = ino_key(&fs->ino, row.key, e->name, e->name_len),
+		                           .ref = old,
+		                           .parent = c.row & ROW_MASK });
 		if (kid)
 			r = add_change(all, kid, old, now);
 	}
@@ -191,7 +194,7 @@ static void apply(struct fs *fs, struct changes *all)
 	for (size_t i = 0; i < all->n; i++) {
 		struct row *r = rows_at(&fs->rows, all->c[i].row);
 
-		if (!r->ino)
+		if (!r->key)
 			continue;
 		r->ref = all->c[i].now;
 		all->c[i].texts = r->texts;
@@ -220,7 +223,7 @@ static int collect_asof(struct fs *fs, uint32_t number, struct changes *ret)
 	for (uint32_t i = 1; r == 0 && i < t->used; i++) {
 		struct row *row = rows_at(t, i);
 
-		if (!row->ino || row->fixed || !(row->texts & mask))
+		if (!row->key || row->fixed || !(row->texts & mask))
 			continue;
 		r = add_change(ret, i, row->ref, row->ref);
 		if (r == 0) {
@@ -381,7 +384,7 @@ static int follow(struct fs *fs)
 
 	if (r < 0 || !g)
 		return r;
-	ino_roots(fs->s, g);
+	ino_roots(&fs->ino, g);
 	if (g->all.n_damaged)
 		fs_say(fs, "a snapshot is left out of the", -EUCLEAN);
 	r = switch_to(fs, g, collect, &changed, &asof);

@@ -26,6 +26,7 @@
 #include "fs/fs.h"
 #include "fs/view/view.h"
 
+#include <assert.h>
 #include <fuse_lowlevel.h>
 
 /* -- node ids: see request.c -- */
@@ -46,6 +47,8 @@ enum virtual_kind {
 	V_WINDOW = 0x78,     /* + number of a window: the way into a tree of growth */
 };
 
+static_assert((int)V_WINDOW + (int)WINDOWS <= (int)V_TWIN, "the windows lie below the twins");
+
 /* The virtual directory that a usage file is in. */
 static inline uint8_t virt_dir(uint8_t virt)
 {
@@ -65,6 +68,7 @@ enum {
 	ROW_TOP = 1,
 	ROW_RETRY = -1,
 	ROW_BITS = 28,
+	ROW_MASK = (1 << ROW_BITS) - 1,
 	ENTRY_BITS = 26,
 	GEN_FILE_BITS = 9,
 	GEN_BITS = 26,
@@ -75,13 +79,14 @@ struct node_id node_id_unpack(fuse_ino_t ino);
 
 /* -- rows.c -- */
 struct row {
-	uint64_t ino;   /* of the path, the same in all snapshots; 0: free */
-	uint64_t ref;   /* its node now; 0: gone */
+	uint64_t key; /* of the path, the same in all snapshots, never shown: see ino.c; 0: free */
+	uint64_t ref; /* its node now; 0: gone */
 	uint64_t texts; /* virtual files that the kernel may have cached, a bit each */
-	uint32_t parent;
-	uint32_t refs;  /* lookups by the kernel and rows below */
-	uint32_t next;  /* in its bucket, or free list */
-	uint32_t fixed; /* 0, or in a tree that never changes: kind and snapshot */
+	uint32_t parent : ROW_BITS;
+	uint32_t twin : 32 - ROW_BITS; /* another row has the same key: tells their numbers apart */
+	uint32_t refs;                 /* lookups by the kernel and rows below */
+	uint32_t next;                 /* in its bucket, or free list */
+	uint32_t fixed;                /* 0, or in a tree that never changes: kind and snapshot */
 };
 
 /* Trees beside the present one. */
@@ -115,22 +120,24 @@ struct rows {
 	uint64_t created; /* rows ever made: tells whether any came in meanwhile */
 };
 
-int rows_init(struct rows *t, uint64_t top_ino, uint64_t top_ref);
+int rows_init(struct rows *t, uint64_t top_key, uint64_t top_ref);
 void rows_done(struct rows *t);
 /* A copy of a row. False if there is none. */
 bool rows_get(struct rows *t, uint32_t row, struct row *ret);
 /*
- * The row of a child, made if need be, with one more lookup. 0: no memory. ROW_RETRY: *now is no longer
- * seen, the generation that ref was found in; look again.
+ * The row of a child, made if need be, with one more lookup; want says parent, key, ref and fixed, and becomes a
+ * copy of the row. 0: no memory. ROW_RETRY: *now is no longer seen, the generation that ref was found in; look
+ * again.
  */
-uint32_t rows_lookup(struct rows *t, uint32_t parent, uint64_t ino, uint64_t ref, uint32_t fixed,
-                     struct gen *const _Atomic *now, const struct gen *seen);
+uint32_t rows_lookup(struct rows *t, struct row *want, struct gen *const _Atomic *now,
+                     const struct gen *seen);
 /* One more lookup of something in a row; text >= 0 notes which virtual file. */
 bool rows_hold(struct rows *t, uint32_t row, int text);
 void rows_forget(struct rows *t, uint32_t row, uint64_t n);
 /* With the lock held by the caller: */
 struct row *rows_at(const struct rows *t, uint32_t row);
-uint32_t rows_find(const struct rows *t, uint64_t ino);
+/* The row of parent, key and fixed; of several the one with ref. 0: none. */
+uint32_t rows_find(const struct rows *t, const struct row *want);
 
 /* -- place.c: rows and generations -- */
 struct fs;
@@ -147,12 +154,23 @@ int64_t place_asof(struct fs *fs, const struct gen *g, uint32_t row);
 int64_t place_until(struct fs *fs, uint32_t row);
 
 /* -- ino.c -- */
-uint64_t ino_child(uint64_t parent, const char *name, size_t len);
-uint64_t ino_of_path(struct snap *s, const char *path);
-uint64_t ino_link(uint64_t root_ino, uint64_t ino);
-uint64_t ino_virtual(uint64_t dir, uint8_t virt);
-/* Number the roots of a generation that is about to be published. */
-void ino_roots(struct snap *s, struct gen *g);
+struct inos { /* secrets of the index, one per purpose */
+	uint64_t dirs[2], numbers[2], entries[2], links[2];
+};
+
+void ino_init(struct inos *t, const struct snap *s);
+/* Keys of directories, never shown. */
+uint64_t ino_key(const struct inos *t, uint64_t parent, const char *name, size_t len);
+uint64_t ino_key_path(const struct inos *t, const char *path);
+uint64_t ino_key_virtual(const struct inos *t, uint64_t dir, uint8_t virt);
+/* Numbers for stat: of a directory, of a virtual one or file in it, of an entry, of one with several names. */
+uint64_t ino_dir(const struct inos *t, uint64_t key, uint8_t twin);
+uint64_t ino_row(const struct inos *t, const struct row *dir);
+uint64_t ino_virtual(const struct inos *t, const struct row *dir, uint8_t virt);
+uint64_t ino_entry(const struct inos *t, const struct row *dir, const char *name, size_t len);
+uint64_t ino_link(const struct inos *t, uint64_t root, uint64_t ino);
+/* Key the roots of a generation that is about to be published. */
+void ino_roots(const struct inos *t, struct gen *g);
 
 /* -- texts.c -- */
 struct texts;
@@ -194,6 +212,10 @@ void jobs_add(struct jobs *j, struct job *job);
 void jobs_end(struct job *job);
 
 /* -- live.c -- */
+enum {
+	LIVE_FILES = 16 /* room for */
+};
+
 struct live_file {
 	const char *name;
 	void (*render)(struct fs *fs, struct text *out);
@@ -250,14 +272,14 @@ struct fs {
 	struct snap *s;
 	struct view view; /* what it shows now changes with the rows' write lock held */
 	struct rows rows;
-	uint64_t top_ino;
+	struct inos ino;
 	pthread_rwlock_t requests; /* held for reading while a request is answered: see follow.c */
 	struct texts *texts;
 	struct jobs *jobs;
 	struct rescan *rescan;
 	struct fuse_session *session;
 	pthread_mutex_t live_lock;
-	struct live live[16]; /* live_lock */
+	struct live live[LIVE_FILES]; /* live_lock */
 	_Atomic uint64_t count[C_MAX];
 	_Atomic uint64_t snapshots_seen, notified;
 	int64_t start;

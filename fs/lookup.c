@@ -32,15 +32,18 @@ void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, struct fuse_e
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
               const struct snap_node *n, const struct snap_entry *e, struct fuse_entry_param *ret)
 {
-	uint64_t ino = ino_child(dir->ino, e->name, e->name_len);
+	struct row want = { .key = ino_key(&fs->ino, dir->key, e->name, e->name_len),
+		            .ref = e->kid,
+		            .parent = parent & ROW_MASK,
+		            .fixed = dir->fixed };
 	struct snap_node kid;
 	uint32_t row;
 	int r = snap_kid_get(fs->s, n, e->kid, &kid);
 
 	if (r < 0)
 		return r;
-	row = rows_lookup(&fs->rows, parent, ino, e->kid, dir->fixed, &fs->view.now, g);
-	attr_dir(ino, &kid, &ret->attr);
+	row = rows_lookup(&fs->rows, &want, &fs->view.now, g);
+	attr_dir(ino_row(&fs->ino, &want), &kid, &ret->attr);
 	snap_node_put(fs->s, &kid);
 	if (row == (uint32_t)ROW_RETRY)
 		return -EAGAIN;
@@ -49,8 +52,8 @@ int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct 
 	return row ? 0 : -ENOMEM;
 }
 
-int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir_ino,
-               const struct snap_entry *e, uint64_t *root_ino, struct fuse_entry_param *ret)
+int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
+               const struct snap_entry *e, uint64_t *root_key, struct fuse_entry_param *ret)
 {
 	struct node_id id = { .kind = NODE_FILE, .row = parent, .gen = g->number };
 
@@ -59,7 +62,7 @@ int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir
 	id.entry = (uint32_t)e->ordinal;
 	if (!rows_hold(&fs->rows, parent, -1))
 		return -ESTALE;
-	attr_file(ino_file(fs, g, parent, dir_ino, e, root_ino), e, &ret->attr);
+	attr_file(ino_file(fs, g, parent, dir, e, root_key), e, &ret->attr);
 	ret->ino = node_id_pack(&id);
 	ret->attr_timeout = TIMEOUT_FOREVER;
 	return 0;
@@ -69,7 +72,7 @@ int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir
 static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, const char *shown,
                        struct fuse_entry_param *ret)
 {
-	uint64_t root_ino = 0;
+	uint64_t root_key = 0;
 	char name[256];
 	struct snap_entry e;
 	struct snap_node n;
@@ -89,7 +92,7 @@ static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, cons
 	if (r > 0 && e.type == SCAN_DIR && e.kid)
 		r = entry_dir(fs, g, parent, &dir, &n, &e, ret);
 	else if (r > 0)
-		r = entry_file(fs, g, parent, dir.ino, &e, &root_ino, ret);
+		r = entry_file(fs, g, parent, &dir, &e, &root_key, ret);
 	snap_node_put(fs->s, &n);
 	return r;
 }
@@ -107,7 +110,7 @@ int lookup_virtual_dir(struct fs *fs, const struct gen *g, uint32_t row, uint8_t
 		return -ENOENT;
 	if (!rows_hold(&fs->rows, row, -1))
 		return -ESTALE;
-	attr_virtual(fs, &id, dir.ino, g, S_IFDIR | 0555, 0, &ret->attr);
+	attr_virtual(fs, &id, &dir, g, S_IFDIR | 0555, 0, &ret->attr);
 	ret->ino = node_id_pack(&id);
 	ret->attr_timeout = virt == V_AT || virt == V_GROWN ? 0 : TIMEOUT_FOREVER;
 	return 0;
@@ -133,7 +136,7 @@ static int lookup_usage(struct fs *fs, const struct gen *g, const struct node_id
 	r = req_text_size(fs, g, id, stop, &size);
 	if (r < 0)
 		return r;
-	attr_virtual(fs, id, dir.ino, g, S_IFREG | 0444, size, &ret->attr);
+	attr_virtual(fs, id, &dir, g, S_IFREG | 0444, size, &ret->attr);
 	ret->ino = node_id_pack(id);
 	ret->attr_timeout = TIMEOUT_FOREVER;
 	return rows_hold(&fs->rows, id->row, id->virt & ~V_TWIN) ? 0 : -ESTALE;
@@ -145,10 +148,11 @@ static int lookup_live(struct fs *fs, const struct gen *g, const char *name,
 	int i = live_find(name), r;
 	struct node_id id = { .kind = NODE_VIRTUAL, .row = ROW_TOP };
 	struct live_stat st;
+	struct row top;
 
 	if (i < 0)
 		return -ENOENT;
-	if (!rows_hold(&fs->rows, ROW_TOP, -1))
+	if (!rows_get(&fs->rows, ROW_TOP, &top) || !rows_hold(&fs->rows, ROW_TOP, -1))
 		return -ESTALE;
 	r = live_lookup(fs, (size_t)i, &st);
 	if (r < 0) {
@@ -157,7 +161,7 @@ static int lookup_live(struct fs *fs, const struct gen *g, const char *name,
 	}
 	id.virt = (uint8_t)(V_LIVE + i);
 	id.gen = st.number;
-	attr_live(fs, &id, fs->top_ino, g, &st, &ret->attr);
+	attr_live(fs, &id, &top, g, &st, &ret->attr);
 	ret->ino = node_id_pack(&id);
 	ret->entry_timeout = TIMEOUT_NEVER; /* the next lookup gives the next text */
 	return 0;

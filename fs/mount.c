@@ -270,9 +270,10 @@ static int open_view(struct fs *fs)
 
 	if (r < 0)
 		return r;
-	fs->top_ino = ino_of_path(fs->s, fs->o->root ? fs->o->root : "/");
-	ino_roots(fs->s, fs->view.now);
-	return rows_init(&fs->rows, fs->top_ino, fs->view.now->top_ref);
+	ino_init(&fs->ino, fs->s);
+	ino_roots(&fs->ino, fs->view.now);
+	return rows_init(&fs->rows, ino_key_path(&fs->ino, fs->o->root ? fs->o->root : "/"),
+	                 fs->view.now->top_ref);
 }
 
 static void close_view(struct fs *fs)

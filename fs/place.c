@@ -7,12 +7,12 @@
 
 /*
  * The way from the top, or from where a fixed tree is entered (.usage/at/ID, .growth/1d), to a row:
- * inode numbers from below.
+ * keys from below.
  */
 struct chain {
 	uint64_t *step;
 	size_t n, cap;
-	uint64_t ref, ino; /* where it begins */
+	uint64_t ref, key; /* where it begins */
 	uint32_t entrance; /* row of a fixed tree's beginning, or 0 */
 };
 
@@ -29,26 +29,28 @@ static int chain_of(struct fs *fs, const struct gen *g, uint32_t row, struct cha
 	struct row r;
 
 	c->ref = g->top_ref;
-	c->ino = fs->top_ino;
 	while (row != ROW_TOP) {
 		if (!rows_get(&fs->rows, row, &r))
 			return -ESTALE;
 		if (is_entrance(fs, &r)) {
 			c->ref = r.ref;
-			c->ino = r.ino;
+			c->key = r.key;
 			c->entrance = row;
 			return 0;
 		}
 		if (base_reserve(&c->step, &c->cap, c->n + 1, sizeof(*c->step)) < 0)
 			return -ENOMEM;
-		c->step[c->n++] = r.ino;
+		c->step[c->n++] = r.key;
 		row = r.parent;
 	}
+	if (!rows_get(&fs->rows, ROW_TOP, &r))
+		return -ESTALE;
+	c->key = r.key;
 	return 0;
 }
 
-/* The sub-directory of n with this inode number; names are only known by hashing them. */
-static int child_by_ino(const struct snap_node *n, uint64_t dir_ino, uint64_t ino,
+/* The sub-directory of n with this key; names are only known by hashing them. */
+static int child_by_key(struct fs *fs, const struct snap_node *n, uint64_t dir, uint64_t key,
                         struct snap_entry *ret)
 {
 	struct snap_iter it;
@@ -58,7 +60,7 @@ static int child_by_ino(const struct snap_node *n, uint64_t dir_ino, uint64_t in
 	while ((r = snap_iter_next(&it)) > 0) {
 		if (it.e.type != SCAN_DIR || !it.e.kid)
 			continue;
-		if (ino_child(dir_ino, it.e.name, it.e.name_len) == ino) {
+		if (ino_key(&fs->ino, dir, it.e.name, it.e.name_len) == key) {
 			*ret = it.e;
 			return 0;
 		}
@@ -69,7 +71,7 @@ static int child_by_ino(const struct snap_node *n, uint64_t dir_ino, uint64_t in
 /* Walk down along the chain; give each name to path if wanted. */
 static int descend(struct fs *fs, const struct chain *c, struct text *path, uint64_t *ref)
 {
-	uint64_t dir_ino = c->ino;
+	uint64_t dir = c->key;
 
 	*ref = c->ref;
 	for (size_t i = c->n; i-- > 0;) {
@@ -79,7 +81,7 @@ static int descend(struct fs *fs, const struct chain *c, struct text *path, uint
 
 		if (r < 0)
 			return r;
-		r = child_by_ino(&n, dir_ino, c->step[i], &e);
+		r = child_by_key(fs, &n, dir, c->step[i], &e);
 		snap_node_put(fs->s, &n);
 		if (r < 0)
 			return r;
@@ -88,12 +90,12 @@ static int descend(struct fs *fs, const struct chain *c, struct text *path, uint
 		if (path)
 			text_add(path, e.name, e.name_len);
 		*ref = e.kid;
-		dir_ino = c->step[i];
+		dir = c->step[i];
 	}
 	return path && path->failed ? -ENOMEM : 0;
 }
 
-/* The node's ref the slow way: by the inode numbers of its path, from the top of g. */
+/* The node's ref the slow way: by the keys of its path, from the top of g. */
 int place_ref(struct fs *fs, const struct gen *g, uint32_t row, uint64_t *ret)
 {
 	struct chain c = { 0 };
@@ -127,7 +129,7 @@ int place_node(struct fs *fs, const struct gen *g, uint32_t row, struct snap_nod
 	int r;
 
 	if (row_now(fs, g, row, &at)) {
-		if (!at.ino)
+		if (!at.key)
 			return -ESTALE;
 		return at.ref ? snap_node_get(fs->s, at.ref, ret) : -ENOENT;
 	}
@@ -166,7 +168,7 @@ int64_t place_until(struct fs *fs, uint32_t row)
 static const struct snap_info *root_at(const struct gen *g, const struct row *r)
 {
 	for (size_t i = 0; i < g->list.n; i++)
-		if (g->root_key[i] == r->ino && !g->hidden[i])
+		if (g->root_key[i] == r->key && !g->hidden[i])
 			return g->list.info[i];
 	return NULL;
 }

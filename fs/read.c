@@ -21,7 +21,7 @@ static int getattr_dir(struct fs *fs, const struct gen *g, uint32_t row, struct 
 	r = place_node(fs, g, row, &n);
 	if (r < 0)
 		return r;
-	attr_dir(at.ino, &n, ret);
+	attr_dir(ino_row(&fs->ino, &at), &n, ret);
 	snap_node_put(fs->s, &n);
 	return 0;
 }
@@ -29,7 +29,7 @@ static int getattr_dir(struct fs *fs, const struct gen *g, uint32_t row, struct 
 static int getattr_file(struct fs *fs, const struct gen *g, const struct node_id *id,
                         struct stat *ret)
 {
-	uint64_t root_ino = 0;
+	uint64_t root_key = 0;
 	struct snap_iter it;
 	struct snap_node n;
 	struct row at;
@@ -45,7 +45,7 @@ static int getattr_file(struct fs *fs, const struct gen *g, const struct node_id
 	if (r == 0)
 		r = snap_iter_next(&it);
 	if (r > 0)
-		attr_file(ino_file(fs, g, id->row, at.ino, &it.e, &root_ino), &it.e, ret);
+		attr_file(ino_file(fs, g, id->row, &at, &it.e, &root_key), &it.e, ret);
 	snap_node_put(fs->s, &n);
 	return r > 0 ? 0 : r < 0 ? r : -ESTALE;
 }
@@ -61,7 +61,7 @@ static int getattr_usage(struct fs *fs, const struct gen *g, const struct node_i
 		return -ESTALE;
 	r = req_text_size(fs, g, id, stop, &size);
 	if (r == 0)
-		attr_virtual(fs, id, at.ino, g, S_IFREG | 0444, size, ret);
+		attr_virtual(fs, id, &at, g, S_IFREG | 0444, size, ret);
 	return r;
 }
 
@@ -90,14 +90,14 @@ static int getattr_virtual(struct fs *fs, const struct gen *now, const struct no
 	if (!rows_get(&fs->rows, id->row, &at))
 		return -ESTALE;
 	if (is_virtual_dir(id->virt)) {
-		attr_virtual(fs, id, at.ino, now, S_IFDIR | 0555, 0, ret);
+		attr_virtual(fs, id, &at, now, S_IFDIR | 0555, 0, ret);
 		if (id->virt == V_AT || id->virt == V_GROWN)
 			*timeout_s = 0;
 		return 0;
 	}
 	r = is_live_file(id->virt) ? live_stat(fs, id->virt - V_LIVE, id->gen, &st) : -ESTALE;
 	if (r == 0)
-		attr_live(fs, id, at.ino, now, &st, ret);
+		attr_live(fs, id, &at, now, &st, ret);
 	*timeout_s = 0;
 	return r;
 }

@@ -28,7 +28,7 @@ struct listing { /* one reply in the making */
 	size_t size, len;
 	bool plus, full;
 	uint32_t row;
-	uint64_t root_ino;
+	uint64_t root_key;
 	struct row dir;
 	const struct snap_node *n;
 	struct snap_info *const *past; /* the snapshots that .usage/at lists */
@@ -79,14 +79,14 @@ static uint64_t parent_ino(struct fs *fs, uint32_t row)
 {
 	struct row r, up;
 
-	if (row != ROW_TOP && rows_get(&fs->rows, row, &r) && rows_get(&fs->rows, r.parent, &up))
-		return up.ino;
-	return fs->top_ino;
+	if (row == ROW_TOP || !rows_get(&fs->rows, row, &r) || !rows_get(&fs->rows, r.parent, &up))
+		(void)rows_get(&fs->rows, ROW_TOP, &up);
+	return ino_row(&fs->ino, &up);
 }
 
 static void put_virtual_dir(struct listing *l, const char *name, uint8_t virt, uint64_t at)
 {
-	struct fuse_entry_param e = { .attr = { .st_ino = ino_virtual(l->dir.ino, virt),
+	struct fuse_entry_param e = { .attr = { .st_ino = ino_virtual(&l->fs->ino, &l->dir, virt),
 		                                .st_mode = S_IFDIR | 0555 } };
 
 	if (!has_room(l, name))
@@ -100,9 +100,11 @@ static void put_virtual_dir(struct listing *l, const char *name, uint8_t virt, u
 static void name_only(struct listing *l, const struct snap_entry *e, struct stat *ret)
 {
 	ret->st_mode = attr_mode(e->type);
-	ret->st_ino = e->type == SCAN_DIR
-	                      ? ino_child(l->dir.ino, e->name, e->name_len)
-	                      : ino_file(l->fs, l->g, l->row, l->dir.ino, e, &l->root_ino);
+	if (e->type == SCAN_DIR && e->kid)
+		ret->st_ino = ino_dir(&l->fs->ino,
+		                      ino_key(&l->fs->ino, l->dir.key, e->name, e->name_len), 0);
+	else
+		ret->st_ino = ino_file(l->fs, l->g, l->row, &l->dir, e, &l->root_key);
 }
 
 static int put_real(struct listing *l, const struct snap_entry *e)
@@ -119,7 +121,7 @@ static int put_real(struct listing *l, const struct snap_entry *e)
 	else if (e->type == SCAN_DIR && e->kid)
 		r = entry_dir(l->fs, l->g, l->row, &l->dir, l->n, e, &p);
 	else
-		r = entry_file(l->fs, l->g, l->row, l->dir.ino, e, &l->root_ino, &p);
+		r = entry_file(l->fs, l->g, l->row, &l->dir, e, &l->root_key, &p);
 	if (r == -EUCLEAN) { /* whoever asks for it is told; its neighbours are whole */
 		name_only(l, e, &p.attr);
 		r = 0;
@@ -191,7 +193,7 @@ static int list_dir(struct listing *l, off_t off)
 	l->dir = dir;
 	l->n = &n;
 	if (at < AT_DOT)
-		put_dot(l, ".", dir.ino, AT_DOT);
+		put_dot(l, ".", ino_row(&l->fs->ino, &dir), AT_DOT);
 	if (at < AT_DOTDOT)
 		put_dot(l, "..", parent_ino(l->fs, l->row), AT_DOTDOT);
 	if (at < AT_USAGE && (top || l->fs->o->show_usage))
@@ -212,18 +214,20 @@ struct virtual_entry {
 	mode_t mode;
 };
 
-static bool telemetry_entry(uint64_t dir_ino, size_t i, struct virtual_entry *ret)
+static bool telemetry_entry(struct fs *fs, const struct row *row, size_t i,
+                            struct virtual_entry *ret)
 {
 	if (i >= n_live_files)
 		return false;
 	(void)snprintf(ret->name, sizeof(ret->name), "%s", live_files[i].name + 11);
-	ret->ino = ino_virtual(dir_ino, (uint8_t)(V_LIVE + i));
+	ret->ino = ino_virtual(&fs->ino, row, (uint8_t)(V_LIVE + i));
 	ret->mode = S_IFREG | live_mode(i);
 	return true;
 }
 
 /* Twins come after their file, growth after all files. at is reached by name only: it holds whole trees. */
-static bool usage_entry(const struct row *row, uint8_t dir, size_t i, struct virtual_entry *ret)
+static bool usage_entry(struct fs *fs, const struct row *row, uint8_t dir, size_t i,
+                        struct virtual_entry *ret)
 {
 	for (size_t f = 0; f < n_usage_files; f++) {
 		for (unsigned twin = 0; twin <= usage_files[f].twin; twin++) {
@@ -232,7 +236,7 @@ static bool usage_entry(const struct row *row, uint8_t dir, size_t i, struct vir
 			if (virt_dir(virt) != dir || !usage_is_offered(row, virt) || i-- > 0)
 				continue;
 			usage_file_name(virt, ret->name);
-			ret->ino = ino_virtual(row->ino, virt);
+			ret->ino = ino_virtual(&fs->ino, row, virt);
 			ret->mode = S_IFREG | 0444;
 			return true;
 		}
@@ -240,7 +244,7 @@ static bool usage_entry(const struct row *row, uint8_t dir, size_t i, struct vir
 	if (dir != V_USAGE || i > 0 || fixed_kind(row->fixed) == FIXED_GROWTH)
 		return false;
 	(void)snprintf(ret->name, sizeof(ret->name), "growth");
-	ret->ino = ino_virtual(row->ino, V_GROWTH);
+	ret->ino = ino_virtual(&fs->ino, row, V_GROWTH);
 	ret->mode = S_IFDIR | 0555;
 	return true;
 }
@@ -254,7 +258,7 @@ static bool at_entry(const struct listing *l, const struct row *row, size_t i,
 	if (!info)
 		return false;
 	(void)snprintf(ret->name, sizeof(ret->name), "%" PRId64, info->id);
-	ret->ino = ino_at(row->ino, ret->name, info->id);
+	ret->ino = ino_dir(&l->fs->ino, key_at(l->fs, row, ret->name, info->id), 0);
 	ret->mode = S_IFDIR | 0555;
 	return true;
 }
@@ -268,12 +272,13 @@ static void find_past(struct listing *l)
 	l->n_past = root ? root->n : l->g->all.n;
 }
 
-static bool window_entry(const struct listing *l, size_t i, struct virtual_entry *ret)
+static bool window_entry(const struct listing *l, const struct row *row, size_t i,
+                         struct virtual_entry *ret)
 {
 	if (i >= WINDOWS)
 		return false;
 	(void)snprintf(ret->name, sizeof(ret->name), "%s", windows[i].name);
-	ret->ino = ino_window(l->fs, l->g, i);
+	ret->ino = ino_dir(&l->fs->ino, key_window(l->fs, row, l->g, i), 0);
 	ret->mode = S_IFDIR | 0555;
 	return true;
 }
@@ -283,13 +288,13 @@ static bool virtual_entry(const struct listing *l, const struct row *row, uint8_
 {
 	switch (dir) {
 	case V_TELEMETRY:
-		return telemetry_entry(row->ino, i, ret);
+		return telemetry_entry(l->fs, row, i, ret);
 	case V_AT:
 		return at_entry(l, row, i, ret);
 	case V_GROWN:
-		return window_entry(l, i, ret);
+		return window_entry(l, row, i, ret);
 	default:
-		return usage_entry(row, dir, i, ret);
+		return usage_entry(l->fs, row, dir, i, ret);
 	}
 }
 
@@ -305,9 +310,9 @@ static int list_virtual(struct listing *l, uint8_t dir, off_t off)
 		find_past(l);
 	off &= (INT64_C(1) << COOKIE_SHIFT) - 1; /* these places are the same in all generations */
 	if (off < 1)
-		put_dot(l, ".", ino_virtual(at.ino, dir), 1);
+		put_dot(l, ".", ino_virtual(&l->fs->ino, &at, dir), 1);
 	if (off < 2)
-		put_dot(l, "..", at.ino, 2);
+		put_dot(l, "..", ino_row(&l->fs->ino, &at), 2);
 	for (size_t i = off > 2 ? (size_t)off - 2 : 0;
 	     !l->full && virtual_entry(l, &at, dir, i, &v); i++) {
 		struct fuse_entry_param e = { .attr = { .st_ino = v.ino, .st_mode = v.mode } };

@@ -145,11 +145,11 @@ void attr_file(uint64_t ino, const struct snap_entry *e, struct stat *ret)
 	set_times(ret, e->meta.mtime);
 }
 
-void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
-                  mode_t mode, size_t size, struct stat *ret)
+void attr_virtual(struct fs *fs, const struct node_id *id, const struct row *dir,
+                  const struct gen *g, mode_t mode, size_t size, struct stat *ret)
 {
 	*ret = (struct stat){
-		.st_ino = ino_virtual(dir_ino, id->virt),
+		.st_ino = ino_virtual(&fs->ino, dir, id->virt),
 		.st_mode = mode,
 		.st_nlink = 1,
 		.st_uid = getuid(),
@@ -163,26 +163,26 @@ void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, con
 		ret->st_mtim.tv_nsec = g->number % 1000000000;
 }
 
-void attr_live(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
+void attr_live(struct fs *fs, const struct node_id *id, const struct row *dir, const struct gen *g,
                const struct live_stat *st, struct stat *ret)
 {
-	attr_virtual(fs, id, dir_ino, g, S_IFREG | live_mode(id->virt - V_LIVE), st->size, ret);
+	attr_virtual(fs, id, dir, g, S_IFREG | live_mode(id->virt - V_LIVE), st->size, ret);
 	ret->st_mtim = ret->st_ctim = ret->st_atim = st->mtime;
 }
 
 /* Names of one inode have one number; it belongs to the root, not to the path. */
-uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, uint64_t dir_ino,
-                  const struct snap_entry *e, uint64_t *root_ino)
+uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, const struct row *dir,
+                  const struct snap_entry *e, uint64_t *root_key)
 {
 	const struct snap_info *i;
 
 	if (!e->meta.multi)
-		return ino_child(dir_ino, e->name, e->name_len);
-	if (!*root_ino) {
+		return ino_entry(&fs->ino, dir, e->name, e->name_len);
+	if (!*root_key) {
 		i = place_snapshot(fs, g, row);
-		*root_ino = i ? ino_of_path(fs->s, i->root) : ino_of_path(fs->s, "/");
+		*root_key = ino_key_path(&fs->ino, i ? i->root : "/");
 	}
-	return ino_link(*root_ino, e->meta.ino);
+	return ino_link(&fs->ino, *root_key, e->meta.ino);
 }
 
 /* -- texts of usage files -------------------------------------------------------------------- */
@@ -256,17 +256,19 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
 }
 
 /*
- * What a text is kept under: its path's inode number, for when the kernel forgets the directory, its row's
+ * What a text is kept under: its directory's inode number, for when the kernel forgets the directory, its row's
  * number is given to another one.
  */
 static uint64_t text_key(struct fs *fs, const struct node_id *id)
 {
 	struct node_id rowless = *id;
 	struct row row = { 0 };
+	uint64_t ino;
 
 	rowless.row = 0;
 	(void)rows_get(&fs->rows, id->row, &row);
-	return snap_hash(&row.ino, sizeof(row.ino), node_id_pack(&rowless));
+	ino = ino_row(&fs->ino, &row);
+	return snap_hash(&ino, sizeof(ino), node_id_pack(&rowless));
 }
 
 /* The text of a slow file, made if need be. Release it. */

@@ -49,15 +49,15 @@ bool usage_is_offered(const struct row *dir, uint8_t virt);
 mode_t attr_mode(uint8_t type);
 void attr_dir(uint64_t ino, const struct snap_node *n, struct stat *ret);
 void attr_file(uint64_t ino, const struct snap_entry *e, struct stat *ret);
-void attr_virtual(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
-                  mode_t mode, size_t size, struct stat *ret);
-void attr_live(struct fs *fs, const struct node_id *id, uint64_t dir_ino, const struct gen *g,
+void attr_virtual(struct fs *fs, const struct node_id *id, const struct row *dir,
+                  const struct gen *g, mode_t mode, size_t size, struct stat *ret);
+void attr_live(struct fs *fs, const struct node_id *id, const struct row *dir, const struct gen *g,
                const struct live_stat *st, struct stat *ret);
-/* *root_ino is found once and may be kept for further entries of the directory; begin with 0. */
-uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, uint64_t dir_ino,
-                  const struct snap_entry *e, uint64_t *root_ino);
-uint64_t ino_window(struct fs *fs, const struct gen *g, size_t window);
-uint64_t ino_at(uint64_t dir_ino, const char *name, int64_t id);
+/* *root_key is found once and may be kept for further entries of the directory; begin with 0. */
+uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, const struct row *dir,
+                  const struct snap_entry *e, uint64_t *root_key);
+uint64_t key_window(struct fs *fs, const struct row *top, const struct gen *g, size_t window);
+uint64_t key_at(struct fs *fs, const struct row *dir, const char *name, int64_t id);
 
 /* The absolute path of the source, terminated. */
 int req_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret);
@@ -73,8 +73,8 @@ bool req_text_ready(struct fs *fs, const struct node_id *id);
 /* Entries with one more lookup counted. n is the node of the directory they are in, dir its row. */
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
               const struct snap_node *n, const struct snap_entry *e, struct fuse_entry_param *ret);
-int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, uint64_t dir_ino,
-               const struct snap_entry *e, uint64_t *root_ino, struct fuse_entry_param *ret);
+int entry_file(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
+               const struct snap_entry *e, uint64_t *root_key, struct fuse_entry_param *ret);
 int lookup_virtual_dir(struct fs *fs, const struct gen *g, uint32_t row, uint8_t virt,
                        struct fuse_entry_param *ret);
 int lookup_at(struct fs *fs, struct gen *g, uint32_t parent, const char *name,

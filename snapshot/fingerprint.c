@@ -90,6 +90,14 @@ uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *a, size_t a_le
 	return XXH3_64bits_withSecret(parts, sizeof(parts), secret, SECRET_SIZE);
 }
 
+void snap_derive(const struct snap *s, const char *purpose, uint64_t ret[2])
+{
+	XXH128_hash_t h = XXH3_128bits_withSecret(purpose, strlen(purpose), s->secret, SECRET_SIZE);
+
+	ret[0] = h.low64;
+	ret[1] = h.high64;
+}
+
 uint64_t snap_hash(const void *p, size_t len, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(p, len, seed);

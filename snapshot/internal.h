@@ -39,7 +39,7 @@ struct listing_encoder {
 	uint64_t names; /* see names_hash() */
 };
 
-/* seed: snap_seed() of the index. */
+/* seed: that of the index. */
 int listing_begin(struct listing_encoder *e, struct bytes *out, const struct scan_dirinfo *dir,
                   uint64_t seed);
 int listing_add(struct listing_encoder *e, const struct scan_entry *entry);
@@ -208,7 +208,7 @@ struct snap {
 	struct place place;
 	unsigned flags;
 	uint8_t secret[SECRET_SIZE];
-	uint64_t seed;        /* snap_seed() */
+	uint64_t seed;        /* derived from the secret */
 	pthread_mutex_t lock; /* guards all below */
 	sqlite3 *db;
 	sqlite3_stmt *get_pack, *get_head, *get_version;

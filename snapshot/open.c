@@ -321,11 +321,6 @@ void snap_close(struct snap *s)
 	free(s);
 }
 
-uint64_t snap_seed(const struct snap *s)
-{
-	return s->seed;
-}
-
 const char *snap_path(const struct snap *s)
 {
 	return s->path;

@@ -252,8 +252,8 @@ void snap_trail_done(struct snap_trail *t);
 
 /** A 64-bit hash for numbers that derive from names (XXH3); no secret, the same for ever. */
 uint64_t snap_hash(const void *p, size_t len, uint64_t seed);
-/** A seed that only the index knows, the same for its whole life. */
-uint64_t snap_seed(const struct snap *s);
+/** A key that only the index knows, the same for its whole life, another one for each purpose. */
+void snap_derive(const struct snap *s, const char *purpose, uint64_t ret[2]);
 
 /* -- choosing snapshots ------------------------------------------------------------------------ */
 
