@@ -89,11 +89,12 @@ static void render_index(struct fs *fs, struct text *out)
 	gen_put(&fs->view, g);
 }
 
-static uint64_t resident_kb(void)
+static uint64_t resident_kb(struct fs *fs)
 {
 	unsigned long total = 0, resident = 0;
 	FILE *f = fopen("/proc/self/statm", "re");
 
+	(void)fs;
 	if (!f)
 		return 0;
 	if (fscanf(f, "%lu %lu", &total, &resident) != 2)
@@ -102,27 +103,87 @@ static uint64_t resident_kb(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-static void render_mount(struct fs *fs, struct text *out)
+static uint64_t mount_uptime(struct fs *fs)
 {
-	static const char *const names[C_MAX] = { "lookups", "getattrs", "readdirs", "readdirplus",
-		                                  "reads",   "forgets",  "other" };
-	struct gen *g = view_now(&fs->view);
+	return (uint64_t)MAX(0, (int64_t)time(NULL) - fs->start);
+}
+
+static uint64_t mount_rows(struct fs *fs)
+{
 	uint32_t rows;
 
-	line(out, "uptime", (uint64_t)MAX(0, (int64_t)time(NULL) - fs->start));
-	line(out, "generation", g->number);
-	gen_put(&fs->view, g);
-	for (size_t i = 0; i < C_MAX; i++)
-		line(out, names[i], atomic_load(&fs->count[i]));
 	(void)pthread_rwlock_rdlock(&fs->rows.lock);
 	rows = fs->rows.live;
 	(void)pthread_rwlock_unlock(&fs->rows.lock);
-	line(out, "directories_known", rows);
-	line(out, "node_cache_bytes", snap_cache_bytes(fs->s));
-	line(out, "text_cache_bytes", texts_bytes(fs->texts));
-	line(out, "snapshots_followed", atomic_load(&fs->snapshots_seen));
-	line(out, "notified", atomic_load(&fs->notified));
-	line(out, "resident_kb", resident_kb());
+	return rows;
+}
+
+static uint64_t mount_generation(struct fs *fs)
+{
+	struct gen *g = view_now(&fs->view);
+	uint32_t number = g->number;
+
+	gen_put(&fs->view, g);
+	return number;
+}
+
+static uint64_t mount_made(struct fs *fs)
+{
+	struct gen *g = view_now(&fs->view);
+	size_t n;
+
+	(void)pthread_mutex_lock(&g->lock);
+	n = g->n_virtuals;
+	(void)pthread_mutex_unlock(&g->lock);
+	gen_put(&fs->view, g);
+	return n;
+}
+
+static uint64_t mount_nodes(struct fs *fs)
+{
+	return snap_cache_bytes(fs->s);
+}
+
+static uint64_t mount_texts(struct fs *fs)
+{
+	return texts_bytes(fs->texts);
+}
+
+/* A number of .telemetry/mount: a function, or a counter. */
+static const struct {
+	const char *key;
+	uint64_t (*number)(struct fs *fs);
+	size_t counter; /* offset in struct fs */
+} mount_numbers[] = {
+	/* clang-format off */
+	{ "uptime",             mount_uptime, 0 },
+	{ "generation",         mount_generation, 0 },
+	{ "lookups",            NULL, offsetof(struct fs, count[C_LOOKUP]) },
+	{ "getattrs",           NULL, offsetof(struct fs, count[C_GETATTR]) },
+	{ "readdirs",           NULL, offsetof(struct fs, count[C_READDIR]) },
+	{ "readdirplus",        NULL, offsetof(struct fs, count[C_READDIRPLUS]) },
+	{ "reads",              NULL, offsetof(struct fs, count[C_READ]) },
+	{ "forgets",            NULL, offsetof(struct fs, count[C_FORGET]) },
+	{ "other",              NULL, offsetof(struct fs, count[C_OTHER]) },
+	{ "directories_known",  mount_rows, 0 },
+	{ "node_cache_bytes",   mount_nodes, 0 },
+	{ "text_cache_bytes",   mount_texts, 0 },
+	{ "snapshots_followed", NULL, offsetof(struct fs, snapshots_seen) },
+	{ "notified",           NULL, offsetof(struct fs, notified) },
+	{ "made_nodes",         mount_made, 0 },
+	{ "resident_kb",        resident_kb, 0 },
+	/* clang-format on */
+};
+
+static void render_mount(struct fs *fs, struct text *out)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(mount_numbers); i++) {
+		const void *counter = (const char *)fs + mount_numbers[i].counter;
+
+		line(out, mount_numbers[i].key,
+		     mount_numbers[i].number ? mount_numbers[i].number(fs)
+		                             : atomic_load((const _Atomic uint64_t *)counter));
+	}
 }
 
 static void render_version(struct fs *fs, struct text *out)
@@ -166,6 +227,8 @@ const struct live_file live_files[] = {
 };
 
 const size_t n_live_files = ARRAY_SIZE(live_files);
+static_assert(ARRAY_SIZE(live_files) <= LIVE_FILES && (int)V_LIVE + (int)LIVE_FILES <= (int)V_USAGE,
+              "each file in .telemetry has a text and a number of its own");
 
 mode_t live_mode(size_t i)
 {

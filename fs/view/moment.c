@@ -91,22 +91,40 @@ const struct snap_info *view_select_then(const struct gen *g, const struct snap_
 	return r < 0 ? NULL : g->all.info[i];
 }
 
-/* Above the roots: all of them as they were when that snapshot was taken. */
-static int join_then(struct view *v, struct gen *g, int64_t id, const char *path, uint64_t *ret)
+/* There are any number of names for a moment, but only as many moments as snapshots. */
+static int top_then(struct view *v, struct gen *g, int64_t id, uint64_t *ret)
 {
-	AUTO(base_free) uint64_t *refs = calloc(g->list.n + 1, sizeof(*refs));
-	const char *below = path_below(v->root ? v->root : "/", path);
+	AUTO(base_free) uint64_t *refs = NULL;
 	int r;
 
-	if (!refs)
-		return -ENOMEM;
-	for (size_t i = 0; i < g->list.n; i++) {
+	for (size_t i = 0; i < g->n_then; i++) {
+		if (g->then[i].id == id) {
+			*ret = g->then[i].ref;
+			return 0;
+		}
+	}
+	refs = calloc(g->list.n + 1, sizeof(*refs));
+	r = refs ? base_reserve(&g->then, &g->cap_then, g->n_then + 1, sizeof(*g->then)) : -ENOMEM;
+	for (size_t i = 0; r == 0 && i < g->list.n; i++) {
 		const struct snap_info *then = root_then(g, i, id);
 
 		refs[i] = then ? then->ref : 0;
 	}
+	if (r == 0)
+		r = join_refs(v, g, refs, ret);
+	if (r == 0)
+		g->then[g->n_then++] = (struct then){ .id = id, .ref = *ret };
+	return r;
+}
+
+/* Above the roots: all of them as they were when that snapshot was taken. */
+static int join_then(struct view *v, struct gen *g, int64_t id, const char *path, uint64_t *ret)
+{
+	const char *below = path_below(v->root ? v->root : "/", path);
+	int r;
+
 	(void)pthread_mutex_lock(&g->lock);
-	r = join_refs(v, g, refs, ret);
+	r = top_then(v, g, id, ret);
 	(void)pthread_mutex_unlock(&g->lock);
 	return r < 0 ? r : snap_path_ref(v->s, *ret, below ? below : "", ret);
 }

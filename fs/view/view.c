@@ -16,6 +16,7 @@ static void gen_free(struct view *v, struct gen *g)
 	for (size_t i = 0; i < g->n_virtuals; i++)
 		snap_virtual_drop(v->s, g->virtuals[i]);
 	free(g->virtuals);
+	free(g->then);
 	free(g->root_key);
 	free(g->hidden);
 	snap_roots_done(&g->roots);

@@ -40,13 +40,18 @@ extern const struct window windows[WINDOWS];
 int window_find(const char *name);
 
 /* -- generations: view.c -- */
+struct then {
+	int64_t id;   /* the snapshot that the moment is named by */
+	uint64_t ref; /* the top */
+};
+
 struct gen { /* what is shown between two snapshots; but for what lock guards it never changes */
 	uint32_t number;
 	struct snap_list all; /* all snapshots */
 	struct snap_list
 		list; /* newest of each root shown, out of all; an outer root before an inner one */
 	struct snap_roots roots;  /* of all */
-	pthread_mutex_t lock;     /* guards what is made on demand: growth, virtuals */
+	pthread_mutex_t lock;     /* guards what is made on demand: growth, virtuals, then */
 	uint64_t growth[WINDOWS]; /* top of the tree of growth, 0: not made yet */
 	uint64_t
 		*root_key; /* per root: a number for whoever shows it, set before it is published */
@@ -54,6 +59,8 @@ struct gen { /* what is shown between two snapshots; but for what lock guards it
 	uint64_t top_ref;
 	uint64_t *virtuals; /* made for this generation */
 	size_t n_virtuals;
+	struct then *then; /* the roots joined as they were, each moment once */
+	size_t n_then, cap_then;
 	_Atomic unsigned users;
 };
 

@@ -167,6 +167,87 @@ remount()
 
 mkdir "$work/top"
 $python "$here/hostile.py" "$src" || exit 1
+# Two names with one XXH3 hash, if the number of their directory were its seed: the two halves of 16 bytes are mixed
+# by multiplication, and by sum where one of them is nought
+forged_numbers()
+{
+	$python - "$src" "$view" "$1" <<'PY'
+import os, sys
+src, view, step = (os.fsencode(a) for a in sys.argv[1:])
+M = (1 << 64) - 1
+secret = bytes.fromhex("7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221b8084674f743248e")
+word = [int.from_bytes(secret[i:i + 8], "little") for i in range(0, 32, 8)]
+swap = lambda v: int.from_bytes(v.to_bytes(8, "little"), "big")
+
+def pair(seed):
+    low, high = ((word[0] ^ word[1]) + seed) & M, ((word[2] ^ word[3]) - seed) & M
+    fine = lambda b: not set(b) & {0, 47}
+    for x in range(1, 1 << 16):
+        x = x * 0x9E3779B97F4A7C15 & M
+        a = (low ^ x).to_bytes(8, "little") + high.to_bytes(8, "little")
+        b = low.to_bytes(8, "little") + (high ^ swap(x)).to_bytes(8, "little")
+        if fine(a) and fine(b):
+            return a, b
+
+if step == b"make":
+    for i in range(64):
+        os.makedirs(src + b"/forged/%d" % i)
+else:
+    seeds = {i: os.stat(view + b"/forged/%d" % i).st_ino for i in range(64)} if step == b"names" else {}
+    for i, seed in seeds.items():
+        for name in pair(seed) or ():
+            os.makedirs(src + b"/forged/%d/" % i + name + b"/" + name[:1].hex().encode())
+    if step == b"look":
+        pairs = 0
+        for i in range(64):
+            at = view + b"/forged/%d" % i
+            names = os.listdir(at)
+            assert sorted(names) == sorted(os.listdir(src + b"/forged/%d" % i))
+            numbers = {os.lstat(at + b"/" + n).st_ino for n in names}
+            assert len(numbers) == len(names), (i, names)
+            pairs += len(names) == 2
+            for n in names:
+                assert os.listdir(at + b"/" + n) == os.listdir(src + b"/forged/%d/" % i + n), (i, n)
+        assert pairs > 8, pairs
+PY
+}
+
+made()
+{
+	sed -n 's/^made_nodes //p' "$mnt/.telemetry/mount"
+}
+
+# Any number of names above the roots mean few snapshots: each is made once
+many_moments()
+{
+	local before
+	mkdir -p "$work/roots/a/in" "$work/roots/b"
+	index=$work/roots.db
+	scan_ok "$work/roots/a" && scan_ok "$work/roots/b" && touch "$work/roots/a/new" && scan_ok "$work/roots/a" || return
+	mount_start || return
+	wait_for test "$(made)" -gt 0 || return
+	before=$(made)
+	$python - "$mnt" <<'PY' || return
+import os, sys, time
+now = int(time.time())
+for i in range(3000):
+    name = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + 1 + i))
+    assert os.listdir(f"{sys.argv[1]}/.usage/at/{name}"), name
+    assert not os.path.exists(f"{sys.argv[1]}/.usage/at/no-such-{i}")
+PY
+	# three snapshots, and the directories that lead to the roots
+	[ $(($(made) - before)) -le $((3 * 8)) ] || {
+		echo "$before nodes before, $(made) after"
+		return 1
+	}
+	mount_stop
+}
+
+numbers_cannot_be_forged()
+{
+	forged_numbers make && scan_seen "$src" && forged_numbers names && scan_seen "$src" && forged_numbers look
+}
+
 view=$mnt$src
 check 'a hostile tree is scanned' scan_ok "$src"
 check 'and mounted' mount_start
@@ -206,5 +287,7 @@ check 'after a remount every inode number is the same' same_inodes_after
 check 'the same tree is scanned again, and shown' scan_seen "$src"
 check 'in the next snapshot every inode number is the same' same_inodes_after
 check 'totals hold in the next snapshot' equal_py totals "$src" "$view"
+check 'no two names are made that show one number, or each other' numbers_cannot_be_forged
 check 'it ends without a complaint' mount_stop
+check 'any number of times above the roots take no more memory than there are snapshots' many_moments
 finish
