@@ -49,7 +49,7 @@ static int ref_then(struct fs *fs, struct gen *g, uint32_t row, const struct sna
                     const struct snap_info *then, uint64_t *ret)
 {
 	struct text path = { 0 };
-	int r = req_path(fs, g, row, &path);
+	int r = place_source(fs, g, row, &path);
 
 	if (r == 0)
 		r = view_ref_then(&fs->view, g, path.p, shown, then, ret);

@@ -147,6 +147,8 @@ int place_node(struct fs *fs, const struct gen *g, uint32_t row, struct snap_nod
 int place_ref(struct fs *fs, const struct gen *g, uint32_t row, uint64_t *ret);
 /* The path of a row below the top, without leading slash; "" for the top. */
 int place_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret);
+/* The absolute path of the source, terminated. */
+int place_source(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret);
 /* The snapshot a row belongs to, NULL on the way to the roots. */
 const struct snap_info *place_snapshot(struct fs *fs, const struct gen *g, uint32_t row);
 int64_t place_asof(struct fs *fs, const struct gen *g, uint32_t row);
@@ -210,6 +212,14 @@ void jobs_free(struct jobs *j);
 void jobs_add(struct jobs *j, struct job *job);
 /* run() calls this before it answers. */
 void jobs_end(struct job *job);
+
+/* Reply with what lies at off, size bytes at most. */
+static inline void req_reply_part(fuse_req_t req, const char *p, size_t len, size_t size, off_t off)
+{
+	size_t at = MIN((size_t)MAX(off, 0), len);
+
+	(void)fuse_reply_buf(req, at < len ? p + at : NULL, MIN(size, len - at));
+}
 
 /* -- live.c -- */
 enum {

@@ -6,29 +6,6 @@
 
 /* -- lookup ---------------------------------------------------------------------------------- */
 
-void req_forget(struct fs *fs, fuse_ino_t ino, uint64_t n)
-{
-	struct node_id id = node_id_unpack(ino);
-
-	if (id.kind == NODE_VIRTUAL && is_live_file(id.virt))
-		live_forget(fs, id.virt - V_LIVE, id.gen, n);
-	rows_forget(&fs->rows, id.row, n);
-}
-
-void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, struct fuse_entry_param *e)
-{
-	double now = req_timeout(fs, g);
-
-	if (e->entry_timeout == 0)
-		e->entry_timeout = now;
-	else if (e->entry_timeout == TIMEOUT_NEVER)
-		e->entry_timeout = 0;
-	if (e->attr_timeout != 0)
-		e->attr_timeout = now;
-	if (fuse_reply_entry(req, e) < 0) /* interrupted: the kernel will not forget it */
-		req_forget(fs, e->ino, 1);
-}
-
 int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct row *dir,
               const struct snap_node *n, const struct snap_entry *e, struct fuse_entry_param *ret)
 {

@@ -3,7 +3,7 @@
  * place - from a row to the node and the path that it stands for in a generation, and to the snapshot that
  * it belongs to.
  */
-#include "fs/request.h"
+#include "fs/internal.h"
 
 /*
  * The way from the top, or from where a fixed tree is entered (.usage/at/ID, .growth/1d), to a row:
@@ -153,6 +153,24 @@ int place_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *re
 	return r;
 }
 
+/* The absolute path of the source, terminated. */
+int place_source(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret)
+{
+	struct text below = { 0 };
+	int r = place_path(fs, g, row, &below);
+
+	if (fs->view.root && strcmp(fs->view.root, "/") != 0)
+		text_puts(ret, fs->view.root);
+	if (below.len || !ret->len)
+		text_puts(ret, "/");
+	text_add(ret, below.p, below.len);
+	text_add(ret, "", 1);
+	if (r == 0 && (ret->failed || below.failed))
+		r = -ENOMEM;
+	text_done(&below);
+	return r;
+}
+
 /* The snapshot whose past is entered on the way to the row: its id, or INT64_MAX for the present. */
 int64_t place_until(struct fs *fs, uint32_t row)
 {
@@ -180,7 +198,7 @@ static const struct snap_info *snapshot_then(struct fs *fs, const struct gen *g,
 	const struct snap_info *found = NULL;
 	struct text path = { 0 };
 
-	if (req_path(fs, g, row, &path) == 0)
+	if (place_source(fs, g, row, &path) == 0)
 		found = view_snapshot_then(&fs->view, g, path.p, id);
 	text_done(&path);
 	return found;

@@ -78,13 +78,6 @@ void req_error(struct fs *fs, fuse_req_t req, int r)
 	(void)fuse_reply_err(req, to_errno(fs, r));
 }
 
-void req_reply_part(fuse_req_t req, const char *p, size_t len, size_t size, off_t off)
-{
-	size_t at = MIN((size_t)MAX(off, 0), len);
-
-	(void)fuse_reply_buf(req, at < len ? p + at : NULL, MIN(size, len - at));
-}
-
 /* What was read from a generation may be cached only while that generation is shown. */
 double req_timeout(struct fs *fs, const struct gen *g)
 {
@@ -202,24 +195,6 @@ bool is_live_file(uint8_t virt)
 	return virt >= V_LIVE && (size_t)(virt - V_LIVE) < n_live_files;
 }
 
-/* The absolute path of the source, terminated. */
-int req_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret)
-{
-	struct text below = { 0 };
-	int r = place_path(fs, g, row, &below);
-
-	if (fs->view.root && strcmp(fs->view.root, "/") != 0)
-		text_puts(ret, fs->view.root);
-	if (below.len || !ret->len)
-		text_puts(ret, "/");
-	text_add(ret, below.p, below.len);
-	text_add(ret, "", 1);
-	if (r == 0 && (ret->failed || below.failed))
-		r = -ENOMEM;
-	text_done(&below);
-	return r;
-}
-
 int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
                const _Atomic bool *stop, struct text *out)
 {
@@ -246,7 +221,7 @@ int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
 		until.n = snap_list_before(&until, last + 1);
 	d.all = &until;
 	if (f->path)
-		r = req_path(fs, g, id->row, &path);
+		r = place_source(fs, g, id->row, &path);
 	d.path = path.p;
 	if (r == 0)
 		r = usage_text(&d, id->virt, &(struct viewer){ .uid = getuid() }, out);
@@ -345,4 +320,27 @@ void req_park(struct fs *fs, fuse_req_t req, fuse_ino_t ino, void (*run)(struct 
 struct gen *req_gen(struct fs *fs, const struct node_id *id)
 {
 	return view_gen(&fs->view, id->gen, id->kind == NODE_FILE ? GEN_FILE_MASK : GEN_MASK);
+}
+
+void req_forget(struct fs *fs, fuse_ino_t ino, uint64_t n)
+{
+	struct node_id id = node_id_unpack(ino);
+
+	if (id.kind == NODE_VIRTUAL && is_live_file(id.virt))
+		live_forget(fs, id.virt - V_LIVE, id.gen, n);
+	rows_forget(&fs->rows, id.row, n);
+}
+
+void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, struct fuse_entry_param *e)
+{
+	double now = req_timeout(fs, g);
+
+	if (e->entry_timeout == 0)
+		e->entry_timeout = now;
+	else if (e->entry_timeout == TIMEOUT_NEVER)
+		e->entry_timeout = 0;
+	if (e->attr_timeout != 0)
+		e->attr_timeout = now;
+	if (fuse_reply_entry(req, e) < 0) /* interrupted: the kernel will not forget it */
+		req_forget(fs, e->ino, 1);
 }

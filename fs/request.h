@@ -33,8 +33,6 @@ void req_error(struct fs *fs, fuse_req_t req, int r);
 double req_timeout(struct fs *fs, const struct gen *g);
 /* Reply with an entry whose lookup is counted. */
 void req_entry(struct fs *fs, fuse_req_t req, const struct gen *g, struct fuse_entry_param *e);
-/* Reply with what lies at off, size bytes at most. */
-void req_reply_part(fuse_req_t req, const char *p, size_t len, size_t size, off_t off);
 /* Leave the request to a job: run() answers it. */
 void req_park(struct fs *fs, fuse_req_t req, fuse_ino_t ino, void (*run)(struct fs *, struct job *),
               size_t size, off_t off);
@@ -59,8 +57,6 @@ uint64_t ino_file(struct fs *fs, const struct gen *g, uint32_t row, const struct
 uint64_t key_window(struct fs *fs, const struct row *top, const struct gen *g, size_t window);
 uint64_t key_at(struct fs *fs, const struct row *dir, const char *name, int64_t id);
 
-/* The absolute path of the source, terminated. */
-int req_path(struct fs *fs, const struct gen *g, uint32_t row, struct text *ret);
 int req_render(struct fs *fs, const struct gen *g, const struct node_id *id,
                const _Atomic bool *stop, struct text *out);
 int req_text(struct fs *fs, const struct gen *g, const struct node_id *id, const _Atomic bool *stop,
