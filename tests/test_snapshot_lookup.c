@@ -208,6 +208,7 @@ static void the_future_ends_when_it_has_come(void **state)
 	               "UPDATE meta SET value=%d WHERE key='newest'",
 	               (long long)now - 5 * 86400, OLD);
 	assert_int_equal(snaps_sql(f->index, sql), 0);
+	snaps_seal(f->index);
 	set_time(f, file_in(2, 2), now + 1);
 	c = rescan(f, s);
 	assert_int_equal(c.nodes, 3);
