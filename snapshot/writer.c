@@ -211,6 +211,87 @@ static int sink_reuse(void *ctx, unsigned worker, const struct scan_dirinfo *dir
 	return note_error(w, r);
 }
 
+/* -- keep(): the source says that all is as it was ---------------------------------------------------- */
+
+/* The files with several names below a node that links leave. A damaged index could hold a ring. */
+static int keep_links(struct snap_writer *w, const struct snap_node *top, struct scan_kept *k)
+{
+	AUTO(base_free) uint64_t *refs = NULL;
+	uint64_t left = top->totals.dirs + 1;
+	size_t n_refs = 0, cap = 0;
+	int r = base_reserve(&refs, &cap, 1, sizeof(*refs));
+
+	if (r == 0)
+		refs[n_refs++] = top->ref;
+	while (r == 0 && n_refs > 0) {
+		struct snap_node n;
+		struct snap_iter it;
+
+		if (left-- == 0)
+			return -EUCLEAN;
+		r = snap_node_get(w->s, refs[--n_refs], &n);
+		if (r < 0)
+			return r;
+		snap_iter_init(&it, &n);
+		while (n.links_leave && (r = snap_iter_next(&it)) > 0) {
+			if (it.e.meta.multi)
+				r = scan_kept_link(k, &it.e.meta);
+			else if (it.e.kid)
+				r = base_reserve(&refs, &cap, n_refs + 1, sizeof(*refs));
+			else
+				continue;
+			if (r < 0)
+				break;
+			if (it.e.kid)
+				refs[n_refs++] = it.e.kid;
+		}
+		snap_node_put(w->s, &n);
+	}
+	return r;
+}
+
+static void make_token(const struct snap_node *n, uint32_t uid, const struct snap_fingerprint *fp,
+                       struct scan_token *ret)
+{
+	ret->word[T_REF] = n->ref;
+	memcpy(&ret->word[T_FP0], fp->b, sizeof(fp->b));
+	ret->word[T_FLAGS] = (n->world_listable ? T_LISTABLE : 0) |
+	                     (n->single_owner ? T_OWNER : 0) | (uint64_t)uid << 32;
+}
+
+/* What was not whole is read again, and so is what was left out: it may have to be in now. */
+static int sink_keep(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
+                     struct scan_kept *ret)
+{
+	struct snap_writer *w = ctx;
+	uint64_t ref = previous_ref(w, dir);
+	struct snap_fingerprint fp;
+	struct snap_node n;
+	int r;
+
+	(void)worker;
+	if (!ref)
+		return 0;
+	r = snap_node_get(w->s, ref, &n);
+	if (r < 0)
+		return note_error(w, r);
+	r = totals_problems(&n.totals) || n.problem || n.totals.bytes == INT64_MAX ||
+	                    n.totals.apparent == INT64_MAX
+	            ? 0
+	            : 1;
+	if (r == 1) {
+		int e = snap_node_fingerprint(w->s, ref, &fp);
+
+		if (e == 0 && n.links_leave)
+			e = keep_links(w, &n, ret);
+		ret->totals = n.totals;
+		make_token(&n, n.meta.uid, &fp, &ret->token);
+		r = e < 0 ? e : 1;
+	}
+	snap_node_put(w->s, &n);
+	return note_error(w, r);
+}
+
 static int sink_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
                         const struct scan_listing *l, void **ret)
 {
@@ -328,10 +409,7 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	set_attributes(&n, st, below->kids, below->n_kids);
 	if (r == 0)
 		r = write_node(w, b, st, &n, &key);
-	ret->word[T_REF] = n.ref;
-	memcpy(&ret->word[T_FP0], key.fp.b, sizeof(key.fp.b));
-	ret->word[T_FLAGS] = (n.world_listable ? T_LISTABLE : 0) | (n.single_owner ? T_OWNER : 0) |
-	                     (uint64_t)st->meta.uid << 32;
+	make_token(&n, st->meta.uid, &key.fp, ret);
 	state_free(w, b, st);
 	return note_error(w, r);
 }
@@ -363,6 +441,8 @@ static int begin_locked(struct snap_writer *w)
 		w->mode = SNAP_COLD;
 	/* What changed within a tick of the clock before that scan may have changed again unseen. */
 	w->trusted_until = before.time - CLOCK_TICK;
+	if (w->previous)
+		w->sink.keep = sink_keep;
 	if (w->mode == SNAP_QUICK)
 		w->sink.reuse = sink_reuse;
 	if (r == 0)
