@@ -133,7 +133,7 @@ static int tree_set_up(void **state)
 
 	(void)snaps_set_up(state);
 	f = *state;
-	tree_random(&f->tree, 11, 900);
+	tree_random(&f->tree, 11, 600);
 	tree_build(&f->tree, ROWS(IS_DIR("a"), IS_DIR("a/b"), IS_DIR("a/b/c"), IS_DIR("ab"),
 	                          IS_FILE("a/b/c/file", 5000), IS_DIR("x"), IS_DIR("x/y"),
 	                          IS_LINK("x/y/far", "a/b/c/file"), IS_FILE("x/one", 9000),
@@ -177,7 +177,7 @@ static void expect_as_walk(const struct fixture *t, struct scan_source f, struct
 
 static void what_a_source_lists_is_what_the_walk_lists(void **state)
 {
-	expect_as_walk(*state, (struct scan_source){ 0 }, (struct scan_options){ 0 }, 100);
+	expect_as_walk(*state, (struct scan_source){ 0 }, (struct scan_options){ 0 }, 60);
 }
 
 static void what_a_source_declines_is_read_by_the_walk(void **state)
@@ -191,7 +191,7 @@ static void what_a_source_declines_is_read_by_the_walk(void **state)
 static void what_a_source_doubts_is_looked_at(void **state)
 {
 	expect_as_walk(*state, (struct scan_source){ .doubts = true }, (struct scan_options){ 0 },
-	               100);
+	               60);
 	expect_as_walk(*state, (struct scan_source){ .doubts = true, .declines = true },
 	               (struct scan_options){ .order = SCAN_ORDER_INODE }, 30);
 }
@@ -215,8 +215,8 @@ static void a_wide_directory_with_doubts_is_declined(void **state)
 		(void)snprintf(name, sizeof(name), "ab/n%u", i * 7919 % 9000);
 		tree_write(&t->tree, name, 0);
 	}
-	expect_as_walk(t, (struct scan_source){ 0 }, (struct scan_options){ 0 }, 100);
-	expect_as_walk(t, (struct scan_source){ .doubts = true }, (struct scan_options){ 0 }, 100);
+	expect_as_walk(t, (struct scan_source){ 0 }, (struct scan_options){ 0 }, 60);
+	expect_as_walk(t, (struct scan_source){ .doubts = true }, (struct scan_options){ 0 }, 60);
 }
 
 static void a_source_that_there_is_not_is_an_error(void **state)
@@ -282,7 +282,7 @@ static void what_has_not_changed_is_kept(void **state)
 
 	assert_int_equal(snap_open(t->index, SNAP_WRITE, &s), 0);
 	take(s, t->tree.path, &f, &mark, &first); /* nothing is known of it yet */
-	assert_true(atomic_load(&f.listed) > 100);
+	assert_true(atomic_load(&f.listed) > 60);
 	assert_string_equal(mark.source, "fake");
 	snap_info_done(&first);
 
@@ -315,7 +315,7 @@ static void what_has_not_changed_is_kept(void **state)
 
 	/* A source that cannot say: all is listed. */
 	f.says = false;
-	assert_true(expect_same_root(s, t, &f, &mark) > 100);
+	assert_true(expect_same_root(s, t, &f, &mark) > 60);
 	snap_close(s);
 }
 
@@ -358,5 +358,6 @@ int main(void)
 		TEST(what_was_not_whole_is_not_kept),
 	};
 
+	tree_prefer_memory();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
