@@ -89,9 +89,9 @@ static int convert_when_told(const char *index, const int ready[2])
 	struct snap *s;
 	char c;
 
-	base_close(ready[1]);
 	if (snap_open(index, SNAP_WRITE, &s) < 0)
 		return 1;
+	base_close(ready[1]); /* the last of all to do so starts all */
 	(void)!read(ready[0], &c, 1);
 	return migrate_steps(s, pretend, SNAP_FORMAT + 1) == 0 ? 0 : 2;
 }
