@@ -86,6 +86,8 @@ static const struct cost costs[] = {
 	NUMBER(cached_percent),
 	NUMBER(blocked_ns),
 	TEXT(readers_log),
+	TEXT(source, .empty = "walk"),
+	TEXT(source_evidence),
 };
 
 static void emit_number(emit_fn *emit, void *ctx, const char *key, int64_t v)

@@ -32,7 +32,7 @@ telemetry_is_key_value()
 {
 	local file
 	for file in scan mount index; do
-		! LC_ALL=C grep -vE '^[a-z0-9_]+ .*$' "$mnt/.telemetry/$file" | grep -v '^storage_evidence $' || return
+		! LC_ALL=C grep -vE '^[a-z0-9_]+ .*$' "$mnt/.telemetry/$file" | grep -vE '^(storage|source)_evidence $' || return
 	done
 	equal "$("$DT" version)" "disktracker $(cat "$mnt/.telemetry/version")"
 }
