@@ -110,6 +110,17 @@ show()
 	ls -lhSq -- "$at" | sed -n 1,11p
 }
 
+show_stored()
+{
+	headline "disktracker cat $(q "$path/.usage/summary")"
+	"$disktracker" cat "$path/.usage/summary"
+	headline "What to type next"
+	try "every directory with its total, largest first" "$(q "$disktracker") ls -lSh $(q "$path")"
+	try "the largest directories below" "$(q "$disktracker") cat $(q "$path")/.usage/top"
+	try "scan again, then see what grew" "$(q "$disktracker") scan $(q "$path"); $(q "$disktracker") diff prev"
+	try "what there is to cat" "$(q "$disktracker") help files"
+}
+
 try()
 {
 	printf '  # %s\n  %s\n' "$1" "$2"
@@ -146,8 +157,8 @@ main()
 	scan
 	if ! have_fuse; then
 		headline "Not mounted"
-		echo "/dev/fuse is missing or not ours to open, so the mount is left out. The scan is stored; see"
-		echo "  $(q "$disktracker") list"
+		echo "/dev/fuse is missing or not ours to open, so the mount is left out. The same answers come from the index."
+		show_stored
 		exit 0
 	fi
 	choose_mount_point
