@@ -31,6 +31,11 @@ enum {
 	COL_SUM = COL_TOTALS + TOTALS_FIELDS
 };
 
+enum {
+	MARK_MAX = sizeof(((struct scan_mark *)NULL)->source) +
+	           sizeof(((struct scan_mark *)NULL)->bytes)
+};
+
 #define COLUMNS "root, before, mode, complete, time, node, fp, statfs, options, mark, cost"
 
 static const char *const mode_names[] = { "cold", "warm", "quick" };
@@ -322,12 +327,12 @@ static int read_details(sqlite3_stmt *st, struct snap_info *i)
 		memcpy(fs, sqlite3_column_blob(st, COL_STATFS), sizeof(fs));
 		statfs_unpack(fs, &d->statvfs);
 	}
-	if (mark > 0 && mark <= sizeof(d->mark.bytes) + 1) {
+	if (mark > sizeof(d->mark.source) && mark <= MARK_MAX) {
 		const uint8_t *p = sqlite3_column_blob(st, COL_MARK);
 
-		d->mark.kind = p[0];
-		d->mark.len = (uint8_t)(mark - 1);
-		memcpy(d->mark.bytes, p + 1, d->mark.len);
+		memcpy(d->mark.source, p, sizeof(d->mark.source) - 1);
+		d->mark.len = (uint8_t)(mark - sizeof(d->mark.source));
+		memcpy(d->mark.bytes, p + sizeof(d->mark.source), d->mark.len);
 	}
 	read_costs(st, d);
 	d->stats.entries = i->totals.entries + 1;
@@ -463,8 +468,9 @@ static void bind_row(sqlite3_stmt *st, const struct snap_info *i, const uint64_t
 	(void)sqlite3_bind_blob(st, AT + COL_STATFS, fs, N_STATFS * sizeof(*fs), SQLITE_STATIC);
 	(void)sqlite3_bind_blob(st, AT + COL_OPTIONS, d->options, (int)d->options_len,
 	                        SQLITE_STATIC);
-	if (d->mark.kind)
-		(void)sqlite3_bind_blob(st, AT + COL_MARK, mark, d->mark.len + 1, SQLITE_STATIC);
+	if (d->mark.source[0])
+		(void)sqlite3_bind_blob(st, AT + COL_MARK, mark,
+		                        (int)sizeof(d->mark.source) + d->mark.len, SQLITE_STATIC);
 	(void)sqlite3_bind_text(st, AT + COL_COST, cost->p, (int)cost->len, SQLITE_STATIC);
 	for (int n = 0; n < TOTALS_FIELDS; n++)
 		(void)sqlite3_bind_int64(st, AT + COL_TOTALS + n,
@@ -473,14 +479,16 @@ static void bind_row(sqlite3_stmt *st, const struct snap_info *i, const uint64_t
 
 static int insert(struct snap *s, int64_t root, int64_t before, struct snap_info *i)
 {
-	uint8_t mark[1 + SNAP_MARK_MAX] = { i->details->mark.kind };
+	const struct scan_mark *m = &i->details->mark;
+	uint8_t mark[MARK_MAX];
 	struct text cost = { 0 };
 	uint64_t fs[N_STATFS];
 	sqlite3_stmt *st = NULL;
 	int r = prepare_insert(s, &st);
 
 	statfs_pack(&i->details->statvfs, fs);
-	memcpy(mark + 1, i->details->mark.bytes, SNAP_MARK_MAX);
+	memcpy(mark, m->source, sizeof(m->source));
+	memcpy(mark + sizeof(m->source), m->bytes, sizeof(m->bytes));
 	emit_costs(i->details, put_cost, &cost);
 	if (r == 0 && cost.failed)
 		r = -ENOMEM;

@@ -37,15 +37,7 @@ struct snap_fingerprint {
 };
 
 enum {
-	SNAP_MARK_MAX = 64,
 	SNAP_FOUND_MAX = 160
-};
-
-/* Where a source of changes stood; what the bytes mean is between it and itself. */
-struct snap_mark {
-	uint8_t kind; /* 0: no mark */
-	uint8_t len;
-	uint8_t bytes[SNAP_MARK_MAX];
 };
 
 /* How a snapshot came about. */
@@ -54,7 +46,7 @@ struct snap_details {
 	struct statvfs statvfs; /* of the root's file system when the scan began */
 	char *options; /* how it was scanned: command line words, NUL after each; what decides the result */
 	size_t options_len;
-	struct snap_mark mark;
+	struct scan_mark mark; /* where its source stood when the scan began */
 	uint64_t nodes_written, listings_written, index_bytes;
 };
 
@@ -360,9 +352,11 @@ int snap_write_begin(struct snap *s, const char *root, enum snap_mode mode,
 const struct scan_sink *snap_write_sink(struct snap_writer *w);
 /** Remember the words that a scan with the same result needs (see snap_details.options). 0 or -ENOMEM. */
 int snap_write_options(struct snap_writer *w, const char *words, size_t len);
-/** Remember where a source of changes stood when the scan began, and where at the snapshot before. */
-void snap_write_mark(struct snap_writer *w, const struct snap_mark *mark);
-const struct snap_mark *snap_write_previous_mark(const struct snap_writer *w);
+/**
+ * For scan_options.mark, after snap_write_options(): where the source of the previous snapshot stood. NULL if
+ * that cannot be gone on from: it was approximate, or counted by other words.
+ */
+const struct scan_mark *snap_write_mark(const struct snap_writer *w);
 /** What failed in the writer while the scan ran, 0 if nothing did: then the scan itself is to blame. */
 int snap_write_error(struct snap_writer *w);
 /** Store the snapshot durably and end the writer. Fills *ret (snap_info_done()). 0 or -errno: nothing stored. */

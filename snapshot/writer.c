@@ -424,23 +424,20 @@ static void sink_drop(void *ctx, void *state)
 static int begin_locked(struct snap_writer *w)
 {
 	struct snap *s = w->s;
-	struct snap_info before = { 0 };
 	int r = stored_begin(w);
 
 	if (r == 0)
 		r = catalog_root(s, w->root, true, &w->root_id);
 	if (r == 0 && w->mode != SNAP_COLD)
-		r = catalog_latest(s, w->root_id, &before);
+		r = catalog_latest(s, w->root_id, &w->before);
 	if (r == -ENOENT)
 		r = 0;
-	if (r == 0 && before.details) {
-		w->previous = before.ref;
-		w->previous_mark = before.details->mark;
-	}
+	if (r == 0 && w->before.details)
+		w->previous = w->before.ref;
 	if (!w->previous)
 		w->mode = SNAP_COLD;
 	/* What changed within a tick of the clock before that scan may have changed again unseen. */
-	w->trusted_until = before.time - CLOCK_TICK;
+	w->trusted_until = w->before.time - CLOCK_TICK;
 	if (w->previous)
 		w->sink.keep = sink_keep;
 	if (w->mode == SNAP_QUICK)
@@ -448,7 +445,6 @@ static int begin_locked(struct snap_writer *w)
 	if (r == 0)
 		r = snap_errno(sqlite3_prepare_v3(s->db, "INSERT " PACK_VALUES, -1,
 		                                  SQLITE_PREPARE_PERSISTENT, &w->insert, NULL));
-	snap_info_done(&before);
 	return r;
 }
 
@@ -499,14 +495,14 @@ int snap_write_options(struct snap_writer *w, const char *words, size_t len)
 	return 0;
 }
 
-void snap_write_mark(struct snap_writer *w, const struct snap_mark *mark)
+const struct scan_mark *snap_write_mark(const struct snap_writer *w)
 {
-	w->mark = *mark;
-}
+	const struct snap_details *d = w->before.details;
 
-const struct snap_mark *snap_write_previous_mark(const struct snap_writer *w)
-{
-	return &w->previous_mark;
+	if (!d || w->before.mode == SNAP_QUICK || d->options_len != w->options_len ||
+	    (w->options_len && memcmp(d->options, w->options, w->options_len) != 0))
+		return NULL;
+	return &d->mark;
 }
 
 int snap_write_error(struct snap_writer *w)
@@ -526,6 +522,7 @@ void snap_write_abort(struct snap_writer *w)
 	for (size_t i = 0; i < SCAN_THREADS_MAX; i++)
 		builder_free(w, atomic_load(&w->builder[i]));
 	known_free(w->fresh);
+	snap_info_done(&w->before);
 	free(w->root);
 	free(w->options);
 	free(w);
@@ -553,7 +550,7 @@ static int fill_info(struct snap_writer *w, const struct scan_report *report, st
 		.statvfs = report->statvfs,
 		.options = TAKE(w->options),
 		.options_len = w->options_len,
-		.mark = w->mark,
+		.mark = report->mark,
 		.nodes_written = atomic_load(&w->nodes_written),
 		.listings_written = atomic_load(&w->listings_written),
 	};

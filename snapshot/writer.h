@@ -55,9 +55,9 @@ struct snap_writer {
 	int64_t root_id;
 	enum snap_mode mode;
 	bool meta_is_whole;
-	struct snap_mark mark, previous_mark;
-	uint64_t previous;     /* root node to walk beside, 0 if none */
-	int64_t trusted_until; /* --quick: directories changed later than this are read */
+	struct snap_info before; /* the previous snapshot, if it was looked for and is there */
+	uint64_t previous;       /* root node to walk beside, 0 if none */
+	int64_t trusted_until;   /* --quick: directories changed later than this are read */
 	struct scan_sink sink;
 	sqlite3_stmt *insert; /* s->lock */
 	_Atomic int error;    /* the first -errno of a callback */

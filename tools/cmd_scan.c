@@ -233,13 +233,15 @@ static int scan_and_store(const struct scan_args *a, struct snap *s, const char 
 	struct snap_writer *w;
 	struct snap_info info;
 	struct scan_report rep;
+	struct scan_options o = a->options;
 	int status, r = begin(s, root, a->mode, &w);
 
 	if (r < 0)
 		return store_failed(s, r);
 	r = snap_write_options(w, a->kept.p, a->kept.len);
+	o.mark = snap_write_mark(w);
 	if (r == 0)
-		r = scan_run(root, &a->options, snap_write_sink(w), &rep);
+		r = scan_run(root, &o, snap_write_sink(w), &rep);
 	end_progress(a->progress.terminal);
 	if (r < 0) {
 		int stored = snap_write_error(w);
