@@ -7,6 +7,13 @@
  */
 #include "snapshot/internal.h"
 
+#include <sys/statvfs.h>
+
+enum {
+	RESERVE_MIN = 64 << 10,
+	RESERVE_SMALL = 256 << 10, /* of an index up to some megabytes, at most */
+};
+
 /*
  * A full disk, and a limit that is reached, show in any call, and the one that failed set errno last. Of a lock
  * that no process holds SQLite says busy, or that the others do not follow the protocol.
@@ -166,11 +173,27 @@ int store_begin_write(struct snap *s)
 	return r;
 }
 
+/*
+ * Removing a snapshot writes every pack that it shares with others: some 50 KiB in the smallest index, all of it in
+ * one of a few packs, a small part of a large one.
+ */
+static uint64_t log_reserve(const struct snap *s)
+{
+	struct stat st;
+	uint64_t size;
+
+	if (place_stat(&s->place, "", &st) < 0)
+		return 0;
+	size = (uint64_t)st.st_size;
+	return MIN(MAX(size / 2, RESERVE_MIN), MAX(size / 32, RESERVE_SMALL));
+}
+
 void store_fold_log(struct snap *s)
 {
 	store_patience(s->db, false);
 	(void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	store_patience(s->db, true);
+	place_reserve(&s->place, log_reserve(s));
 }
 
 int store_in_write(struct snap *s, int r)
@@ -182,6 +205,30 @@ int store_in_write(struct snap *s, int r)
 	return s->lost;
 }
 
+/*
+ * The log may lie in the space that is reserved for it. If the file can't grow by what it holds, it can't be folded
+ * back, and the reserve is gone for prune.
+ */
+static int check_room(struct snap *s)
+{
+	struct statvfs fs;
+	struct stat st;
+	uint64_t size = 0;
+	int r = store_bytes(s, &size);
+
+	if (r < 0 || place_stat(&s->place, "", &st) < 0 || size <= (uint64_t)st.st_size ||
+	    fstatvfs(s->place.dir, &fs) < 0 || fs.f_blocks == 0)
+		return r;
+	return size - (uint64_t)st.st_size <= fs.f_bfree * fs.f_frsize ? 0 : -ENOSPC;
+}
+
+int store_commit(struct snap *s)
+{
+	int r = check_room(s);
+
+	return r == 0 ? store_exec(s->db, "COMMIT") : r;
+}
+
 void store_end_write(struct snap *s)
 {
 	(void)pthread_mutex_lock(&s->lock);
@@ -189,6 +236,8 @@ void store_end_write(struct snap *s)
 		if (!sqlite3_get_autocommit(s->db))
 			(void)store_exec(s->db, "ROLLBACK");
 		s->in_read = s->writing = false;
+		/* What a failed one left in the log would be cut off when it is closed, and the reserve with it. */
+		store_fold_log(s);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 }

@@ -189,6 +189,8 @@ int place_open(const char *path, bool write, struct place *ret);
 void place_done(struct place *p);
 /* Of the index ("") or what lies beside it ("-wal", "-shm"). */
 int place_stat(const struct place *p, const char *suffix, struct stat *ret);
+/* Keep this much space for the log, which without it could not be written on a full disk: prune could free nothing. */
+void place_reserve(const struct place *p, uint64_t bytes);
 /*
  * SQLite says that it cannot open something (r), and the index itself may be written: then what lies beside it
  * cannot be made, for reasons that SQLite keeps to itself. Returns the reason.
@@ -230,8 +232,13 @@ int store_bytes(struct snap *s, uint64_t *ret);
 int store_begin_read(struct snap *s);
 /* Take the write lock and begin a transaction; -EBUSY if somebody has it. Both take the handle's lock. */
 int store_begin_write(struct snap *s);
-/* Fold the log back into the file, as far as readers let it, without waiting for them. Lock held, or alone. */
+/*
+ * Fold the log back into the file, as far as readers let it, without waiting for them, and reserve space for the
+ * next one. Lock held, or alone.
+ */
 void store_fold_log(struct snap *s);
+/* -ENOSPC also where the log would have room, but the file not for what the log holds. Lock held. */
+int store_commit(struct snap *s);
 /* Roll back unless it was committed. */
 void store_end_write(struct snap *s);
 /*

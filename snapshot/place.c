@@ -248,6 +248,20 @@ void place_done(struct place *p)
 	*p = (struct place){ .dir = -1 };
 }
 
+/* The log's size stays 0, and locks are not lost: nobody locks the log (sqlite.org/wal.html). */
+void place_reserve(const struct place *p, uint64_t bytes)
+{
+	AUTO(base_free) char *name = NULL;
+	int fd;
+
+	if (asprintf(&name, "%s-wal", p->name) < 0)
+		return;
+	fd = openat(p->dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		(void)fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
+	base_close(fd);
+}
+
 int place_why(const struct place *p, int r)
 {
 	struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prune - removes snapshots, then what only they used, in one transaction.
+ * prune - removes snapshots, then what only they used, in one transaction, or several on a full disk.
  *
  *     choose by the rules -> delete their rows -> mark every node that the others reach
  *     -> delete packs without a mark, empty the unmarked slots of the rest -> give pages back
@@ -10,6 +10,9 @@
  */
 #include "snapshot/lookup.h"
 #include "snapshot/mark.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 enum {
 	DAY = 86400
@@ -95,16 +98,20 @@ struct refs {
 	size_t n, cap;
 };
 
+static int add_ref(struct refs *to, uint64_t ref)
+{
+	int r = base_reserve(&to->ref, &to->cap, to->n + 1, sizeof(*to->ref));
+
+	if (r == 0)
+		to->ref[to->n++] = ref;
+	return r;
+}
+
 static int push_ref(struct refs *stack, struct marks *m, uint64_t ref)
 {
 	int r = marks_add(m, ref);
 
-	if (r <= 0)
-		return r;
-	r = base_reserve(&stack->ref, &stack->cap, stack->n + 1, sizeof(*stack->ref));
-	if (r == 0)
-		stack->ref[stack->n++] = ref;
-	return r;
+	return r <= 0 ? r : add_ref(stack, ref);
 }
 
 /* A node is pushed once, so a ring in a damaged index ends too. */
@@ -145,14 +152,25 @@ static int mark_tree(struct snap *s, uint64_t root, struct marks *m)
 struct sweep {
 	struct snap *s;
 	const struct marks *live;
-	sqlite3_stmt *list, *remove, *update;
+	sqlite3_stmt *list, *remove, *insert;
 	struct packer pack;
+	struct refs partly;
 	uint64_t nodes;
 };
 
 static bool is_live(const struct sweep *w, const struct snap_pack *p, size_t slot)
 {
 	return pack_has(p, slot) && marks_has(w->live, p->id << REF_SLOT_BITS | slot);
+}
+
+static int remove_pack(struct sweep *w, uint64_t id)
+{
+	int r;
+
+	(void)sqlite3_bind_int64(w->remove, 1, (int64_t)id);
+	r = snap_errno(sqlite3_step(w->remove));
+	(void)sqlite3_reset(w->remove);
+	return r;
 }
 
 /* Store the pack again with the dead slots empty. */
@@ -166,7 +184,11 @@ static int rebuild(struct sweep *w, const struct snap_pack *p)
 		r = is_live(w, p, i) ? packer_copy(&w->pack, p, i) : packer_skip(&w->pack);
 	if (r == 0)
 		r = packer_finish(&w->pack, w->s->secret, p->id, &row);
-	return r == 0 ? pack_row_write(w->update, &row) : r;
+	if (r == 0)
+		r = remove_pack(
+			w,
+			p->id); /* first: replacing it would take new pages before it frees the old ones */
+	return r == 0 ? pack_row_write(w->insert, &row) : r;
 }
 
 static int read_pack(struct sweep *w, uint64_t id, bool lists, struct snap_pack **ret)
@@ -180,6 +202,7 @@ static int read_pack(struct sweep *w, uint64_t id, bool lists, struct snap_pack 
 	return r;
 }
 
+/* A pack that is to be rebuilt is noted: those that go entirely go first, so that the file does not grow meanwhile. */
 static int sweep_pack(struct sweep *w, uint64_t id)
 {
 	struct snap_pack *p = NULL;
@@ -192,18 +215,24 @@ static int sweep_pack(struct sweep *w, uint64_t id)
 		used += pack_has(p, i);
 		live += is_live(w, p, i);
 	}
-	pack_free(TAKE(p));
+	pack_free(p);
 	w->nodes += used - live;
 	if (live == 0) {
-		(void)sqlite3_bind_int64(w->remove, 1, (int64_t)id);
-		r = snap_errno(sqlite3_step(w->remove));
-		(void)sqlite3_reset(w->remove);
+		r = remove_pack(w, id);
 	} else if (live < used) {
-		r = read_pack(w, id, true, &p);
-		if (r == 0)
-			r = rebuild(w, p);
-		pack_free(p);
+		r = add_ref(&w->partly, id);
 	}
+	return r;
+}
+
+static int rebuild_pack(struct sweep *w, uint64_t id)
+{
+	struct snap_pack *p = NULL;
+	int r = read_pack(w, id, true, &p);
+
+	if (r == 0)
+		r = rebuild(w, p);
+	pack_free(p);
 	return r;
 }
 
@@ -211,11 +240,8 @@ static int list_packs(struct sweep *w, struct refs *ids)
 {
 	int r = 0, rc = SQLITE_DONE;
 
-	while (r == 0 && (rc = sqlite3_step(w->list)) == SQLITE_ROW) {
-		r = base_reserve(&ids->ref, &ids->cap, ids->n + 1, sizeof(*ids->ref));
-		if (r == 0)
-			ids->ref[ids->n++] = (uint64_t)sqlite3_column_int64(w->list, 0);
-	}
+	while (r == 0 && (rc = sqlite3_step(w->list)) == SQLITE_ROW)
+		r = add_ref(ids, (uint64_t)sqlite3_column_int64(w->list, 0));
 	return r ? r : snap_errno(rc);
 }
 
@@ -228,15 +254,18 @@ static int sweep_all(struct snap *s, const struct marks *live, uint64_t *nodes)
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v2(s->db, "DELETE FROM pack WHERE id=?", -1, &w.remove, NULL);
 	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(s->db, "REPLACE " PACK_VALUES, -1, &w.update, NULL);
+		rc = sqlite3_prepare_v2(s->db, "INSERT " PACK_VALUES, -1, &w.insert, NULL);
 	r = rc == SQLITE_OK ? list_packs(&w, &ids) : snap_errno(rc);
 	for (size_t i = 0; r == 0 && i < ids.n; i++)
 		r = sweep_pack(&w, ids.ref[i]);
+	for (size_t i = 0; r == 0 && i < w.partly.n; i++)
+		r = rebuild_pack(&w, w.partly.ref[i]);
 	(void)sqlite3_finalize(w.list);
 	(void)sqlite3_finalize(w.remove);
-	(void)sqlite3_finalize(w.update);
+	(void)sqlite3_finalize(w.insert);
 	packer_done(&w.pack);
 	free(ids.ref);
+	free(w.partly.ref);
 	*nodes = w.nodes;
 	return r;
 }
@@ -255,15 +284,25 @@ static int run_locked(struct snap *s, const struct marks *live, struct snap_prun
 		r = store_exec(s->db,
 		               "DELETE FROM root WHERE id NOT IN (SELECT root FROM snapshot)");
 	if (r == 0)
-		r = store_exec(s->db, "COMMIT");
+		r = store_commit(s);
 	return r;
 }
 
-/* The ids to remove, ascending: both lists do. */
-static int fill(const struct snap_list *l, const struct snap_policy *p, const bool *keep,
+struct job {
+	const struct snap_policy *policy;
+	int64_t now;
+	bool dry_run;
+	size_t most; /* to remove in one transaction */
+};
+
+/*
+ * The ids to remove, ascending as both lists are: the oldest of those that are not kept, at most as many, with the
+ * damaged; the rest is kept for now.
+ */
+static int fill(const struct snap_list *l, const struct job *job, bool *keep,
                 struct snap_pruned *ret)
 {
-	size_t d = 0, n_damaged = has_rules(p) ? l->n_damaged : 0;
+	size_t d = 0, n_damaged = has_rules(job->policy) ? l->n_damaged : 0, most = job->most;
 
 	ret->ids = calloc(l->n + n_damaged + 1, sizeof(*ret->ids));
 	if (!ret->ids)
@@ -271,8 +310,11 @@ static int fill(const struct snap_list *l, const struct snap_policy *p, const bo
 	for (size_t i = 0; i < l->n; i++) {
 		for (; d < n_damaged && l->damaged[d] < l->info[i]->id; d++)
 			ret->ids[ret->n++] = l->damaged[d];
-		if (!keep[i])
+		keep[i] = keep[i] || most == 0;
+		if (!keep[i]) {
 			ret->ids[ret->n++] = l->info[i]->id;
+			most--;
+		}
 	}
 	for (; d < n_damaged; d++)
 		ret->ids[ret->n++] = l->damaged[d];
@@ -302,8 +344,7 @@ static int mark_kept(struct snap *s, const struct snap_list *l, const bool *keep
 }
 
 /* The write lock is held from before the list is read, so no snapshot can come in between. */
-static int prune_begun(struct snap *s, const struct snap_policy *p, int64_t now, bool dry_run,
-                       struct snap_pruned *ret)
+static int prune_begun(struct snap *s, const struct job *job, struct snap_pruned *ret)
 {
 	AUTO(base_free) bool *keep = NULL;
 	struct snap_list l = { 0 };
@@ -312,16 +353,15 @@ static int prune_begun(struct snap *s, const struct snap_policy *p, int64_t now,
 
 	if (r == 0)
 		r = snap_list_get(s, &l);
-
 	if (r == 0) {
 		keep = calloc(l.n + 1, sizeof(*keep));
 		r = keep ? 0 : -ENOMEM;
 	}
 	if (r == 0) {
-		choose(&l, p, now, keep);
-		r = fill(&l, p, keep, ret);
+		choose(&l, job->policy, job->now, keep);
+		r = fill(&l, job, keep, ret);
 	}
-	if (r == 0 && ret->n && !dry_run) {
+	if (r == 0 && ret->n && !job->dry_run) {
 		r = mark_kept(s, &l, keep, &live);
 		(void)pthread_mutex_lock(&s->lock);
 		if (r == 0)
@@ -333,30 +373,86 @@ static int prune_begun(struct snap *s, const struct snap_policy *p, int64_t now,
 	return r;
 }
 
+/* Cut free pages off the file: all at once, or where there is no room to move so many, some at a time. */
+static void give_back(struct snap *s)
+{
+	int64_t most = INT32_MAX, left = 0, before = INT64_MAX;
+	int r = 0;
+
+	(void)pthread_mutex_lock(&s->lock);
+	store_fold_log(s);
+	while (most > 0 && store_int(s->db, "PRAGMA freelist_count", &left) == 0 && left > 0 &&
+	       (r < 0 || left < before)) {
+		char sql[60];
+
+		most = MIN(most, left);
+		before = left;
+		(void)snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%" PRId64 ")", most);
+		r = store_exec(s->db, sql);
+		store_fold_log(s);
+		if (r < 0 && r != -ENOSPC)
+			break;
+		most = r < 0 ? most / 2 : most * 2;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* all becomes both. */
+static int add_part(struct snap_pruned *all, struct snap_pruned *part)
+{
+	int64_t *ids = reallocarray(all->ids, all->n + part->n + 1, sizeof(*ids));
+
+	if (!ids)
+		return -ENOMEM;
+	memcpy(ids + all->n, part->ids, part->n * sizeof(*ids));
+	all->ids = ids;
+	all->n += part->n;
+	all->nodes += part->nodes;
+	return 0;
+}
+
+/*
+ * All in one transaction. On a full disk there is room for a log as large as what is reserved for it: then half of
+ * them in one, and so on, and what one has freed is room for the next.
+ */
 int snap_prune(struct snap *s, const struct snap_policy *p, int64_t now, bool dry_run,
                struct snap_pruned *ret)
 {
+	struct job job = { .policy = p, .now = now, .dry_run = dry_run, .most = SIZE_MAX };
 	uint64_t before = snap_file_bytes(s), after;
-	struct snap_pruned out = { 0 };
-	int r = store_begin_write(s);
+	struct snap_pruned all = { 0 };
+	bool more = true;
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	r = prune_begun(s, p, now, dry_run, &out);
-	store_end_write(s);
-	if (r == 0 && out.n && !dry_run) {
-		(void)pthread_mutex_lock(&s->lock);
-		(void)store_exec(s->db, "PRAGMA incremental_vacuum");
-		store_fold_log(s);
-		(void)pthread_mutex_unlock(&s->lock);
-		after = snap_file_bytes(s);
-		out.bytes = before > after ? before - after : 0;
+	while (more && r == 0) {
+		struct snap_pruned part = { 0 };
+
+		r = store_begin_write(s);
+		if (r == 0) {
+			r = prune_begun(s, &job, &part);
+			store_end_write(s);
+		}
+		more = r == 0 && part.n >= job.most;
+		if (r == 0) {
+			r = add_part(&all, &part);
+			if (part.n && !dry_run)
+				give_back(s);
+		} else if (r == -ENOSPC && MIN(part.n, job.most) > 1) {
+			job.most = MIN(part.n, job.most) / 2;
+			more = true;
+			/* A page that does not stay in memory is written to the log each time. */
+			r = store_exec(s->db, "PRAGMA cache_size=-16384");
+		}
+		snap_pruned_done(&part);
 	}
-	if (r < 0)
-		snap_pruned_done(&out);
+	after = snap_file_bytes(s);
+	all.bytes = before > after ? before - after : 0;
+	all.left = all.n ? r : 0;
+	if (r < 0 && !all.n)
+		snap_pruned_done(&all);
 	else
-		*ret = out;
-	return r;
+		*ret = all;
+	return all.n ? 0 : r;
 }
 
 void snap_pruned_done(struct snap_pruned *p)

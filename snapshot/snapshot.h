@@ -312,11 +312,13 @@ struct snap_pruned {
 	int64_t *ids; /* removed, or that would be */
 	size_t n;
 	uint64_t nodes, bytes; /* given back */
+	int left;              /* why others that were to be removed are still there: 0 or -errno */
 };
 
 /**
- * Remove the snapshots that no rule keeps, in one transaction. The newest of each root always stays; those
- * whose rows are damaged are kept by no rule.
+ * Remove the snapshots that no rule keeps, in one transaction; on a full disk in as many as it takes, the oldest
+ * first, for which the log has a reserve. The newest of each root always stays; those whose rows are damaged are
+ * kept by no rule.
  * On success *ret is to be released, also when nothing was removed. -EBUSY when a scan is writing.
  */
 int snap_prune(struct snap *s, const struct snap_policy *p, int64_t now, bool dry_run,

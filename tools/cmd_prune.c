@@ -3,6 +3,7 @@
 #include "tools/tool.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 struct prune_args {
 	const char *index;
@@ -31,6 +32,18 @@ static int report(const struct prune_args *a, const struct snap_pruned *p)
 	return tool_print(EXIT_DONE, &out);
 }
 
+static int failed(const struct snap *s, const char *what, int error)
+{
+	AUTO(base_free) char *reason = NULL;
+	char size[16];
+
+	if (error == -ENOSPC &&
+	    asprintf(&reason, "%s: free some elsewhere on it, at most %s, and run it again",
+	             snap_strerror(error), tool_human(snap_file_bytes(s), size)) < 0)
+		reason = NULL;
+	return tool_fail(EXIT_FAILED, what, snap_path(s), reason ? reason : snap_strerror(error));
+}
+
 static int run(int argc, char **argv)
 {
 	AUTO(snap_close) struct snap *s = NULL;
@@ -53,9 +66,10 @@ static int run(int argc, char **argv)
 	while ((r = snap_prune(s, &a.policy, (int64_t)time(NULL), a.dry_run, &p)) == -EBUSY)
 		tool_wait(&said, "waiting: a scan is writing to the index", snap_path(s));
 	if (r < 0)
-		return tool_fail(EXIT_FAILED, "nothing was removed; index", snap_path(s),
-		                 snap_strerror(r));
+		return failed(s, "nothing was removed; index", r);
 	status = report(&a, &p);
+	if (p.left < 0)
+		status = failed(s, "not all could be removed; index", p.left);
 	snap_pruned_done(&p);
 	return status;
 }

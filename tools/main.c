@@ -65,6 +65,7 @@ int main(int argc, char **argv)
 
 	reserve_standard_fds();
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error like a full disk */
 	if (argc < 2) {
 		(void)cmd_help.run(argc, argv);
 		return EXIT_USAGE;
