@@ -57,7 +57,7 @@ static int open_judged(const char *path, int flags, int mode)
 	struct stat st;
 	int fd;
 
-	if (strncmp(path, HELD, strlen(HELD)) != 0 || !strchr(path + strlen(HELD), '/'))
+	if (strncmp(path, HELD, strlen(HELD)) != 0 || strrchr(path, '/') < path + strlen(HELD))
 		return open(path, flags, mode); /* not an index, or the directory itself */
 	fd = open(path, flags | O_NOFOLLOW, mode);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && !is_foreign(&st))
