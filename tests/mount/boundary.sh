@@ -145,12 +145,13 @@ import ctypes, os, time
 libc = ctypes.CDLL(None, use_errno=True)
 r, w = os.pipe()
 options = f"fd={w},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct".encode()
-libc.mount(b"disktracker-test", os.environ["AUTO"].encode(), b"autofs", 0, options)
-time.sleep(60)
+if libc.mount(b"disktracker-test", os.environ["AUTO"].encode(), b"autofs", 0, options) == 0:
+    time.sleep(600)
 PY
 	local holder=$!
 	started $holder
-	wait_for is_mounted "$src/auto" || return 0 # no autofs here
+	wait_for eval '! kill -0 $holder || is_mounted "$src/auto"'
+	kill -0 $holder 2>/dev/null || return 0 # no autofs here
 	timeout $patience "$DT" scan --index "$index" "$src" >"$work/scan.out" 2>&1 || return
 	timeout $patience "$DT" scan --index "$index" --cross-mounts "$src" >"$work/scan.out" 2>&1 || return
 	umount -l "$src/auto"

@@ -283,7 +283,7 @@ root_option_of_a_deleted_directory()
 	scan_ok "$src" && mount_at "$work/other" --root "$src/x/top" || return
 	equal "$(ls "$work/other")" in || return
 	rm -r "$src/x/top"
-	scan_ok "$src" && wait_for knows_newest "$src" "$work/other"
+	scan_ok "$src" && sleep 0.7 # it has time to notice; what it says then does not matter, if it says anything
 	timeout $patience ls "$work/other" >/dev/null 2>&1 || status=$?
 	[ $status -ne 124 ] || return
 	mkdir -p "$src/x/top/in2"

@@ -279,12 +279,6 @@ shows_newest()
 	equal "$(sed -n 's/^snapshot //p' "${2:-$mnt}$1/.usage/stat")" "$(newest_of "$1")"
 }
 
-# knows_newest ROOT [MOUNTPOINT]: the mount has noticed it; for one that does not show the root itself
-knows_newest()
-{
-	equal "$(sed -n 's/^snapshot //p' "${2:-$mnt}/.telemetry/scan")" "$(newest_of "$1")"
-}
-
 # scan_seen ROOT [MOUNTPOINT]: scan it, and wait until the mount shows that
 scan_seen()
 {
