@@ -15,7 +15,11 @@
 
 enum {
 	SNAPSHOTS = 5,
+#ifdef __SANITIZE_ADDRESS__
+	FLIPS = 200,
+#else
 	FLIPS = 1500,
+#endif
 	FLIPS_LONG = 20000
 };
 
