@@ -40,7 +40,16 @@ struct link {
 struct link_set {
 	struct link *slot;     /* open addressing, empty if nlink == 0 */
 	size_t n, mask;        /* mask + 1 slots, or slot == NULL */
+	bool hidden;           /* not for the parent's audience */
 	struct link_set *next; /* in a parent's list of finished children */
+};
+
+/* dir.c: what the audience of a directory sees of it, where that is less than all. */
+struct dir_view {
+	size_exact bytes, apparent;
+	struct scan_totals sum; /* all but bytes and apparent */
+	struct link_set *links; /* of finished children that have a view, too */
+	struct link_set own;
 };
 
 /* mounts.c: mount points below the root, as a tree of names. */
@@ -147,6 +156,7 @@ struct scan_dir {
 	size_exact bytes, apparent;
 	struct scan_totals sum; /* all but bytes and apparent */
 	struct link_set *links; /* sets of finished children */
+	struct dir_view *view;  /* NULL: the audience sees all */
 	struct link_set own;    /* multi-link files right here; the reading worker's */
 };
 
@@ -340,6 +350,9 @@ int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes,
                  size_exact *apparent);
 int link_set_merge(struct link_set *into, struct link_set *list, size_exact *bytes,
                    size_exact *apparent);
+/* Add a set that stays as it is. 0 or -ENOMEM. */
+int link_set_copy(struct link_set *into, const struct link_set *from, size_exact *bytes,
+                  size_exact *apparent);
 uint64_t link_set_close(struct link_set *set);
 void link_set_done(struct link_set *set);
 

@@ -6,6 +6,8 @@
  * merges its children's sets; an inode met in two of them was counted in both, so its bytes are taken
  * off once. An inode whose names are all below is dropped: it cannot appear elsewhere. The total is
  * then a function of the subtree alone. Merging goes from small sets into the largest.
+ *
+ * Where the audience of a directory does not see all there is a second set, of the names that it sees.
  */
 #include "scanner/internal.h"
 
@@ -71,6 +73,17 @@ int link_set_add(struct link_set *set, const struct link *l, size_exact *bytes,
 	return 0;
 }
 
+int link_set_copy(struct link_set *into, const struct link_set *from, size_exact *bytes,
+                  size_exact *apparent)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && from->slot && i <= from->mask; i++)
+		if (from->slot[i].nlink)
+			r = link_set_add(into, &from->slot[i], bytes, apparent);
+	return r;
+}
+
 static void swap_sets(struct link_set *a, struct link_set *b)
 {
 	struct link_set t = *a;
@@ -90,9 +103,8 @@ int link_set_merge(struct link_set *into, struct link_set *list, size_exact *byt
 		next = list->next;
 		if (list->n > into->n)
 			swap_sets(into, list);
-		for (size_t i = 0; r == 0 && list->slot && i <= list->mask; i++)
-			if (list->slot[i].nlink)
-				r = link_set_add(into, &list->slot[i], bytes, apparent);
+		if (r == 0)
+			r = link_set_copy(into, list, bytes, apparent);
 		free(list->slot);
 		free(list);
 	}

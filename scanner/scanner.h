@@ -125,8 +125,9 @@ const char *scan_listing_kid(const struct scan_listing *l, size_t i);
 struct scan_reading;
 int scan_reuse(struct scan_reading *l, const uint8_t *entries, size_t len, uint64_t n);
 
-/* A subtree that is as it was. */
+/* A subtree that is as it was. One whose audience does not see all is not kept: its links are not known. */
 struct scan_kept {
+	struct scan_meta meta;
 	struct scan_totals totals;
 	struct scan_token token;
 	struct link_set *links;

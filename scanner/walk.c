@@ -232,6 +232,7 @@ static int keep(struct worker *w, struct scan_dir *d)
 		d->bytes = k.totals.bytes;
 		d->apparent = k.totals.apparent;
 		d->token = k.token;
+		d->meta = k.meta;
 		if (k.links)
 			d->own = *k.links;
 		w->count.kept++;

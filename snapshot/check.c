@@ -3,7 +3,8 @@
  * check - verifies all that is stored and says which snapshots can be trusted.
  *
  *     each pack: its sums, its heads and listings, every node's fingerprint (from its listing and its
- *     children's fingerprints), totals (from its listing and its children's totals) and hash of names
+ *     children's fingerprints), totals and sums for the audience (from its listing and its children's)
+ *     and hash of names
  *     each row about a snapshot, and meta: their sums, and that none is missing
  *     each snapshot: the root's fingerprint and totals, and that everything below it was found good
  */
@@ -60,7 +61,7 @@ static int check_fingerprint(struct checker *c, const struct snap_node *n)
 
 /* What a node's listing and its children say it should store. */
 struct expected {
-	struct scan_totals totals;
+	struct scan_totals totals, audience;
 	uint64_t names;
 	bool world_listable, single_owner;
 	bool linked; /* a file with several names is below: sums are bounds */
@@ -68,12 +69,16 @@ struct expected {
 
 static int add_kid(struct checker *c, struct expected *x, const struct snap_node *n, uint64_t ref)
 {
+	struct scan_totals alone; /* what is seen of it by who may not list it */
 	struct snap_node kid;
 	int r = snap_node_get(c->s, ref, &kid);
 
 	if (r < 0)
 		return r;
 	totals_add(&x->totals, &kid.totals);
+	alone = (struct scan_totals){ .bytes = kid.meta.blocks * 512, .newest = kid.meta.mtime };
+	totals_add(&x->audience,
+	           scan_audience_covers(&kid.meta, &n->meta) ? &kid.audience : &alone);
 	x->linked = x->linked || marks_has(&c->linked, ref);
 	x->world_listable = x->world_listable && kid.world_listable;
 	x->single_owner = x->single_owner && kid.single_owner && kid.meta.uid == n->meta.uid;
@@ -81,25 +86,31 @@ static int add_kid(struct checker *c, struct expected *x, const struct snap_node
 	return 0;
 }
 
+static void add_file(struct scan_totals *t, const struct snap_entry *e)
+{
+	totals_add_problem(t, e->problem);
+	if (!snap_entry_exists(e))
+		return;
+	t->entries++;
+	t->files += e->type == SCAN_FILE;
+	if (e->problem)
+		return;
+	t->bytes = size_sum(t->bytes, e->meta.blocks * 512);
+	t->apparent = size_sum(t->apparent, e->meta.size);
+	t->newest = MAX(t->newest, e->meta.mtime);
+}
+
 static int add_entry(struct checker *c, struct expected *x, const struct snap_node *n,
                      const struct snap_entry *e)
 {
-	struct scan_totals *t = &x->totals;
-
 	if (e->placed)
 		x->names = names_hash(x->names, e->name, e->name_len);
 	if (e->type == SCAN_DIR && e->kid)
 		return add_kid(c, x, n, e->kid);
-	totals_add_problem(t, e->problem);
-	if (!snap_entry_exists(e))
-		return 0;
-	t->entries++;
-	t->files += e->type == SCAN_FILE;
+	add_file(&x->totals, e);
+	add_file(&x->audience, e);
 	if (e->problem)
 		return 0;
-	t->bytes = size_sum(t->bytes, e->meta.blocks * 512);
-	t->apparent = size_sum(t->apparent, e->meta.size);
-	t->newest = MAX(t->newest, e->meta.mtime);
 	x->linked = x->linked || e->meta.multi;
 	x->single_owner = x->single_owner && (e->type == SCAN_DIR || e->meta.uid == n->meta.uid);
 	return 0;
@@ -121,22 +132,30 @@ static bool totals_agree(const struct scan_totals *stored, struct scan_totals ma
 	return memcmp(stored, &made, sizeof(made)) == 0;
 }
 
-/* None is more than the total. What is shared may be: a link inside of it may be outside for an audience. */
-static bool audience_agrees(const struct snap_node *n, bool linked)
+/*
+ * Names that were listed twice show in the totals. Which links an audience sees is not stored: what is shared
+ * may be more than in the totals, since a link inside may be outside for it.
+ */
+static bool audience_agrees(const struct snap_node *n, const struct expected *x)
 {
-	for (size_t i = 0; i < TOTALS_FIELDS; i++) {
-		const struct totals_field *f = &totals_fields[i];
-		bool more = totals_get(&n->audience, f) > totals_get(&n->totals, f);
+	const struct scan_totals *a = &n->audience;
+	struct scan_totals made = x->audience;
 
-		if (more && !(linked && f->offset == offsetof(struct scan_totals, shared)))
-			return false;
-	}
-	return true;
+	made.changed += n->totals.changed - MIN(n->totals.changed, x->totals.changed);
+	if (!x->linked)
+		return memcmp(a, &made, sizeof(made)) == 0;
+	if (a->bytes > MIN(made.bytes, n->totals.bytes) ||
+	    a->apparent > MIN(made.apparent, n->totals.apparent) || a->shared > a->bytes)
+		return false;
+	made.bytes = a->bytes;
+	made.apparent = a->apparent;
+	made.shared = a->shared;
+	return memcmp(a, &made, sizeof(made)) == 0;
 }
 
 static bool head_agrees(const struct snap_node *n, const struct expected *x)
 {
-	return totals_agree(&n->totals, x->totals, x->linked) && audience_agrees(n, x->linked) &&
+	return totals_agree(&n->totals, x->totals, x->linked) && audience_agrees(n, x) &&
 	       (n->totals.shared == 0 || n->links_leave) && (x->linked || !n->links_leave) &&
 	       (n->n_kids == 0 || n->names == x->names) && n->world_listable == x->world_listable &&
 	       n->single_owner == x->single_owner;
@@ -152,6 +171,7 @@ static int check_head(struct checker *c, const struct snap_node *n)
 	int r = 0, more = 0;
 
 	totals_add_problem(&x.totals, n->problem);
+	x.audience = x.totals;
 	snap_iter_init(&it, n);
 	while (r == 0 && (more = snap_iter_next(&it)) > 0)
 		r = add_entry(c, &x, n, &it.e);

@@ -259,7 +259,10 @@ static void make_token(const struct snap_node *n, uint32_t uid, const struct sna
 	                     (n->single_owner ? T_OWNER : 0) | (uint64_t)uid << 32;
 }
 
-/* What was not whole is read again, and so is what was left out: it may have to be in now. */
+/*
+ * What was not whole is read again, and so is what was left out: it may have to be in now. Where the audience
+ * does not see all, which links it sees is told by reading the directory, and what is below may be kept.
+ */
 static int sink_keep(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
                      struct scan_kept *ret)
 {
@@ -275,7 +278,7 @@ static int sink_keep(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
 	r = snap_node_get(w->s, ref, &n);
 	if (r < 0)
 		return note_error(w, r);
-	r = totals_problems(&n.totals) || n.problem || n.totals.bytes == INT64_MAX ||
+	r = totals_problems(&n.totals) || n.problem || n.partial || n.totals.bytes == INT64_MAX ||
 	                    n.totals.apparent == INT64_MAX
 	            ? 0
 	            : 1;
@@ -284,6 +287,7 @@ static int sink_keep(void *ctx, unsigned worker, const struct scan_dirinfo *dir,
 
 		if (e == 0 && n.links_leave)
 			e = keep_links(w, &n, ret);
+		ret->meta = n.meta;
 		ret->totals = n.totals;
 		make_token(&n, n.meta.uid, &fp, &ret->token);
 		r = e < 0 ? e : 1;

@@ -182,6 +182,7 @@ static int on_node(void *ctx, unsigned worker, void *state, const struct scan_be
 	if (st->dir->finished)
 		breaks(r, "a directory is finished once");
 	st->dir->totals = *below->totals;
+	st->dir->audience = below->audience ? *below->audience : *below->totals;
 	st->dir->finished = true;
 	ret->word[0] = (uintptr_t)st->dir;
 	free_state(ctx, st);

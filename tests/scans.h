@@ -15,7 +15,7 @@
 
 struct record_dir {
 	char *path; /* relative to the root; "." is the root */
-	struct scan_totals totals;
+	struct scan_totals totals, audience;
 	struct scan_meta meta;
 	uint8_t problem;
 	int error;
