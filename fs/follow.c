@@ -113,7 +113,7 @@ static bool pair_step(struct pair *p, struct snap_entry *a, struct snap_entry *b
 
 static uint64_t dir_ref(const struct snap_entry *e, bool present)
 {
-	return present && e->type == SCAN_DIR ? e->kid : 0;
+	return present && e->type == SCAN_DIR ? e->child : 0;
 }
 
 /* Add the known sub-directories of a changed one that changed too. */
@@ -132,16 +132,16 @@ static int compare(struct fs *fs, struct changes *all, size_t i)
 	while (r == 0 && pair_step(&p, &a, &b, &in_a, &in_b)) {
 		uint64_t old = dir_ref(&a, in_a), now = dir_ref(&b, in_b);
 		const struct snap_entry *e = in_a ? &a : &b;
-		uint32_t kid;
+		uint32_t child;
 
 		if (old == now)
 			continue;
-		kid = known_row(
+		child = known_row(
 			fs, &(struct row){ .key = ino_key(&fs->ino, row.key, e->name, e->name_len),
 		                           .ref = old,
 		                           .parent = c.row & ROW_MASK });
-		if (kid)
-			r = add_change(all, kid, old, now);
+		if (child)
+			r = add_change(all, child, old, now);
 	}
 	pair_close(&p);
 	return r;

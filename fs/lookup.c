@@ -10,18 +10,18 @@ int entry_dir(struct fs *fs, const struct gen *g, uint32_t parent, const struct 
               const struct snap_node *n, const struct snap_entry *e, struct fuse_entry_param *ret)
 {
 	struct row want = { .key = ino_key(&fs->ino, dir->key, e->name, e->name_len),
-		            .ref = e->kid,
+		            .ref = e->child,
 		            .parent = parent & ROW_MASK,
 		            .fixed = dir->fixed };
-	struct snap_node kid;
+	struct snap_node child;
 	uint32_t row;
-	int r = snap_kid_get(fs->s, n, e->kid, &kid);
+	int r = snap_child_get(fs->s, n, e->child, &child);
 
 	if (r < 0)
 		return r;
 	row = rows_lookup(&fs->rows, &want, &fs->view.now, g);
-	attr_dir(ino_row(&fs->ino, &want), &kid, &ret->attr);
-	snap_node_put(fs->s, &kid);
+	attr_dir(ino_row(&fs->ino, &want), &child, &ret->attr);
+	snap_node_put(fs->s, &child);
 	if (row == (uint32_t)ROW_RETRY)
 		return -EAGAIN;
 	ret->ino = row;
@@ -66,7 +66,7 @@ static int lookup_real(struct fs *fs, const struct gen *g, uint32_t parent, cons
 	r = snap_node_find(&n, name, strlen(name), &e, NULL);
 	if (r == 0 || (r > 0 && !snap_entry_exists(&e)))
 		r = -ENOENT;
-	if (r > 0 && e.type == SCAN_DIR && e.kid)
+	if (r > 0 && e.type == SCAN_DIR && e.child)
 		r = entry_dir(fs, g, parent, &dir, &n, &e, ret);
 	else if (r > 0)
 		r = entry_file(fs, g, parent, &dir, &e, &root_key, ret);

@@ -58,7 +58,7 @@ static int child_by_key(struct fs *fs, const struct snap_node *n, uint64_t dir, 
 
 	snap_iter_init(&it, n);
 	while ((r = snap_iter_next(&it)) > 0) {
-		if (it.e.type != SCAN_DIR || !it.e.kid)
+		if (it.e.type != SCAN_DIR || !it.e.child)
 			continue;
 		if (ino_key(&fs->ino, dir, it.e.name, it.e.name_len) == key) {
 			*ret = it.e;
@@ -89,7 +89,7 @@ static int descend(struct fs *fs, const struct chain *c, struct text *path, uint
 			text_puts(path, "/");
 		if (path)
 			text_add(path, e.name, e.name_len);
-		*ref = e.kid;
+		*ref = e.child;
 		dir = c->step[i];
 	}
 	return path && path->failed ? -ENOMEM : 0;

@@ -100,7 +100,7 @@ static void put_virtual_dir(struct listing *l, const char *name, uint8_t virt, u
 static void name_only(struct listing *l, const struct snap_entry *e, struct stat *ret)
 {
 	ret->st_mode = attr_mode(e->type);
-	if (e->type == SCAN_DIR && e->kid)
+	if (e->type == SCAN_DIR && e->child)
 		ret->st_ino = ino_dir(&l->fs->ino,
 		                      ino_key(&l->fs->ino, l->dir.key, e->name, e->name_len), 0);
 	else
@@ -118,7 +118,7 @@ static int put_real(struct listing *l, const struct snap_entry *e)
 		return 0;
 	if (!l->plus)
 		name_only(l, e, &p.attr);
-	else if (e->type == SCAN_DIR && e->kid)
+	else if (e->type == SCAN_DIR && e->child)
 		r = entry_dir(l->fs, l->g, l->row, &l->dir, l->n, e, &p);
 	else
 		r = entry_file(l->fs, l->g, l->row, &l->dir, e, &l->root_key, &p);

@@ -30,14 +30,14 @@ static bool is_wanted(const struct worker *w, const struct scan_dir *parent)
 	const struct scan *s = w->scan;
 
 	return parent->visit && !s->stat_first &&
-	       atomic_load_explicit(&parent->next, memory_order_relaxed) < parent->n_kids &&
+	       atomic_load_explicit(&parent->next, memory_order_relaxed) < parent->n_children &&
 	       atomic_load_explicit(&s->readers.limit, memory_order_relaxed) == 1;
 }
 
 static bool is_plain(const struct scan_dir *parent, size_t index)
 {
 	const struct mount_trap *trap =
-		mounts_child(parent->trap, scan_dir_kid_name(parent, index));
+		mounts_child(parent->trap, scan_dir_child_name(parent, index));
 
 	return !(trap && trap->fstype); /* a mount point is looked at first */
 }
@@ -57,7 +57,7 @@ static size_t budget_of(const struct scan *s)
 static bool open_one(struct worker *w, int pfd, const struct scan_dir *parent, size_t index,
                      struct ahead *a)
 {
-	int fd = open_to_read(w, pfd, scan_dir_kid_name(parent, index));
+	int fd = open_to_read(w, pfd, scan_dir_child_name(parent, index));
 
 	/* It may be all this that nothing is left for: the directory gets another try in its turn. */
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
@@ -73,7 +73,7 @@ static struct ahead *fill(struct worker *w, int pfd, const struct scan_dir *d)
 {
 	const struct scan_dir *parent = d->parent;
 	size_t nth = atomic_load_explicit(&parent->next, memory_order_relaxed);
-	size_t max = MIN(budget_of(w->scan), parent->n_kids - nth + 1);
+	size_t max = MIN(budget_of(w->scan), parent->n_children - nth + 1);
 	struct ahead *a = max ? malloc(sizeof(*a) + max * sizeof(a->ready[0])) : NULL;
 
 	if (!a)
@@ -82,7 +82,7 @@ static struct ahead *fill(struct worker *w, int pfd, const struct scan_dir *d)
 	for (size_t index = d->index; a->n < max; index = parent->visit[nth++]) {
 		if (is_plain(parent, index) && !open_one(w, pfd, parent, index, a))
 			break;
-		if (nth >= parent->n_kids)
+		if (nth >= parent->n_children)
 			break;
 	}
 	return a;

@@ -24,7 +24,7 @@ struct scan_dir *dir_new(struct scan_dir *parent, size_t index)
 	atomic_init(&d->pending, 1);
 	(void)pthread_mutex_init(&d->lock, NULL);
 	if (parent) {
-		d->name = scan_dir_kid_name(parent, index);
+		d->name = scan_dir_child_name(parent, index);
 		d->depth = parent->depth + 1;
 		d->trap = mounts_child(parent->trap, d->name);
 		d->foreign = parent->foreign;
@@ -38,10 +38,10 @@ void dir_free(struct scan_dir *d)
 	if (d->view)
 		link_set_done(&d->view->own);
 	free(d->view);
-	free(d->kids);
-	free(d->kid_name);
-	free(d->kid_names);
-	free(d->kid_ino);
+	free(d->children);
+	free(d->child_name);
+	free(d->child_names);
+	free(d->child_ino);
 	free(d->visit);
 	(void)pthread_mutex_destroy(&d->lock);
 	free(d);
@@ -155,7 +155,7 @@ static int add_to_parent(const struct scan *s, struct scan_dir *d, const struct 
 	if (hidden || parent->view)
 		r = add_to_view(parent, d, covered, hidden, totals, audience);
 	failed = give_links(&parent->links, &d->own, hidden);
-	parent->kids[d->index].token = *token;
+	parent->children[d->index].token = *token;
 	parent->bytes += d->bytes;
 	parent->apparent += d->apparent;
 	totals_add(&parent->sum, totals);
@@ -168,7 +168,9 @@ static void report_node(struct worker *w, struct scan_dir *d)
 {
 	struct scan *s = w->scan;
 	struct scan_totals totals, audience;
-	struct scan_below below = { .totals = &totals, .kids = d->kids, .n_kids = d->n_kids };
+	struct scan_below below = { .totals = &totals,
+		                    .children = d->children,
+		                    .n_children = d->n_children };
 	struct scan_token token = d->token;
 	int r = close_links(d);
 
@@ -218,8 +220,8 @@ void dir_leave_out(struct worker *w, struct scan_dir *d, int problem, int error)
 	struct scan_dir *parent = d->parent;
 
 	(void)pthread_mutex_lock(&parent->lock);
-	parent->kids[d->index].problem = (uint8_t)problem;
-	parent->kids[d->index].error = error;
+	parent->children[d->index].problem = (uint8_t)problem;
+	parent->children[d->index].error = error;
 	totals_add_problem(&parent->sum, (unsigned)problem);
 	if (parent->view)
 		totals_add_problem(&parent->view->sum, (unsigned)problem);

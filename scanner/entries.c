@@ -245,27 +245,29 @@ int source_add(struct scan_reading *l, const struct source_found *f)
 	return reading_add(l, f->name, f->type, f->ino, known ? &f->meta : NULL);
 }
 
-static int add_kid(struct scan_dir *d, const struct scan_entry *e, uint64_t ino, bool places)
+static int add_child(struct scan_dir *d, const struct scan_entry *e, uint64_t ino, bool places)
 {
-	int r = base_reserve(&d->kids, &d->kids_cap, d->n_kids + 1, sizeof(*d->kids));
+	int r = base_reserve(&d->children, &d->children_cap, d->n_children + 1,
+	                     sizeof(*d->children));
 
 	if (r == 0)
-		r = base_reserve(&d->kid_name, &d->kid_name_cap, d->n_kids + 1,
-		                 sizeof(*d->kid_name));
+		r = base_reserve(&d->child_name, &d->child_name_cap, d->n_children + 1,
+		                 sizeof(*d->child_name));
 	if (r == 0)
-		r = base_reserve(&d->kid_names, &d->kid_names_cap,
-		                 d->kid_names_len + e->name_len + 1u, 1);
+		r = base_reserve(&d->child_names, &d->child_names_cap,
+		                 d->child_names_len + e->name_len + 1u, 1);
 	if (r == 0 && places)
-		r = base_reserve(&d->kid_ino, &d->kid_ino_cap, d->n_kids + 1, sizeof(*d->kid_ino));
+		r = base_reserve(&d->child_ino, &d->child_ino_cap, d->n_children + 1,
+		                 sizeof(*d->child_ino));
 	if (r < 0)
 		return r;
 	if (places)
-		d->kid_ino[d->n_kids] = ino;
-	memset(&d->kids[d->n_kids], 0, sizeof(*d->kids));
-	d->kid_name[d->n_kids++] = (uint32_t)d->kid_names_len;
-	memcpy(d->kid_names + d->kid_names_len, e->name, e->name_len);
-	d->kid_names[d->kid_names_len + e->name_len] = '\0';
-	d->kid_names_len += e->name_len + 1u;
+		d->child_ino[d->n_children] = ino;
+	memset(&d->children[d->n_children], 0, sizeof(*d->children));
+	d->child_name[d->n_children++] = (uint32_t)d->child_names_len;
+	memcpy(d->child_names + d->child_names_len, e->name, e->name_len);
+	d->child_names[d->child_names_len + e->name_len] = '\0';
+	d->child_names_len += e->name_len + 1u;
 	return 0;
 }
 
@@ -289,7 +291,7 @@ static int account(struct scan_reading *l, const struct scan_entry *e, uint64_t 
 	if (e->problem > SCAN_ERROR)
 		return 0;
 	if (e->type == SCAN_DIR && !e->problem)
-		return add_kid(d, e, place, s->readers.by_inode || s->source);
+		return add_child(d, e, place, s->readers.by_inode || s->source);
 	d->sum.entries++;
 	d->sum.files += e->type == SCAN_FILE;
 	if (e->problem)
@@ -425,13 +427,13 @@ int reading_finish(struct scan_reading *l)
 			r = l->runs.n ? take_runs(l) : take_items(l);
 	}
 	l->made.n = l->enc.n;
-	l->made.n_kids = d->n_kids;
+	l->made.n_children = d->n_children;
 	return r;
 }
 
-const char *scan_listing_kid(const struct scan_listing *l, size_t i)
+const char *scan_listing_child(const struct scan_listing *l, size_t i)
 {
-	return scan_dir_kid_name(l->dir, i);
+	return scan_dir_child_name(l->dir, i);
 }
 
 void reading_done(struct scan_reading *l)

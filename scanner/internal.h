@@ -122,7 +122,7 @@ struct scan_reading {
 
 struct scan_dir {
 	struct scan_dir *parent;
-	const char *name; /* in the parent's kid_names */
+	const char *name; /* in the parent's child_names */
 	size_t index, depth;
 	const struct mount_trap *trap;
 	int fd;    /* for opening children; -1 if not held or no longer needed */
@@ -138,12 +138,13 @@ struct scan_dir {
 	struct change_range changes;
 	struct scan_token token;
 
-	struct scan_kid *kids;
-	char *kid_names;
-	uint32_t *kid_name; /* offsets into kid_names */
-	uint64_t *kid_ino;  /* in inode order, or if a source asks for them */
-	uint32_t *visit;    /* in inode order: which child comes when */
-	size_t n_kids, kids_cap, kid_names_len, kid_names_cap, kid_name_cap, kid_ino_cap;
+	struct scan_child *children;
+	char *child_names;
+	uint32_t *child_name; /* offsets into child_names */
+	uint64_t *child_ino;  /* in inode order, or if a source asks for them */
+	uint32_t *visit;      /* in inode order: which child comes when */
+	size_t n_children, children_cap, child_names_len, child_names_cap, child_name_cap,
+		child_ino_cap;
 
 	struct ahead *_Atomic
 		ahead; /* children opened ahead; with lock, but for a look whether there are any */
@@ -160,9 +161,9 @@ struct scan_dir {
 	struct link_set own;    /* multi-link files right here; the reading worker's */
 };
 
-static inline const char *scan_dir_kid_name(const struct scan_dir *d, size_t index)
+static inline const char *scan_dir_child_name(const struct scan_dir *d, size_t index)
 {
-	return d->kid_names + d->kid_name[index];
+	return d->child_names + d->child_name[index];
 }
 
 struct worker {

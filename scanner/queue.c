@@ -20,15 +20,15 @@
 /* Claim the next child of d, if one is left. */
 static bool claim(struct scan_dir *d, size_t *index)
 {
-	if (atomic_load_explicit(&d->next, memory_order_relaxed) >= d->n_kids)
+	if (atomic_load_explicit(&d->next, memory_order_relaxed) >= d->n_children)
 		return false;
 	*index = atomic_fetch_add_explicit(&d->next, 1, memory_order_relaxed);
-	return *index < d->n_kids;
+	return *index < d->n_children;
 }
 
 static bool is_empty(const struct scan_dir *d)
 {
-	return atomic_load_explicit(&d->next, memory_order_relaxed) >= d->n_kids;
+	return atomic_load_explicit(&d->next, memory_order_relaxed) >= d->n_children;
 }
 
 /* Children are counted in the order they are visited and known by their place in the listing. */
@@ -61,7 +61,7 @@ static bool take_own(struct worker *w, struct scan_dir **parent, size_t *index)
 			*parent = d;
 			*index = place_of(d, nth);
 		}
-		if (!got || nth + 1 == d->n_kids)
+		if (!got || nth + 1 == d->n_children)
 			pop(w);
 		if (got)
 			return true;

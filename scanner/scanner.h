@@ -83,7 +83,7 @@ struct scan_token {
 };
 
 /* One sub-directory of a directory, in listing order. */
-struct scan_kid {
+struct scan_child {
 	struct scan_token token; /* set by node() if problem == SCAN_OK */
 	uint8_t problem;         /* enum scan_problem: why it has no node */
 	int error;
@@ -95,8 +95,8 @@ struct scan_below {
 	const struct scan_totals
 		*audience; /* what all who may list it can add up; NULL: the same */
 	bool links_leave;  /* here or below is an inode that also has a name elsewhere */
-	const struct scan_kid *kids;
-	size_t n_kids;
+	const struct scan_child *children;
+	size_t n_children;
 };
 
 struct scan_dirinfo {
@@ -113,13 +113,13 @@ struct scan_dirinfo {
 struct scan_listing {
 	struct bytes *bytes; /* the sink may take them */
 	uint64_t n;          /* entries */
-	size_t n_kids;       /* ... that are sub-directories with a place in node()'s kids */
+	size_t n_children;   /* ... that are sub-directories with a place in node()'s children */
 	bool one_owner; /* all of them are the directory's owner's, as far as they are no directories */
 	const struct scan_dir *dir;
 };
 
 /** Name of one of the sub-directories. */
-const char *scan_listing_kid(const struct scan_listing *l, size_t i);
+const char *scan_listing_child(const struct scan_listing *l, size_t i);
 
 /** For scan_sink.reuse(): the encoded entries of a listing, which are looked at before it returns. 1 or -errno. */
 struct scan_reading;

@@ -44,7 +44,7 @@ static int give_listing(struct worker *w, struct scan_dir *d)
 static int compare_inodes(const void *a, const void *b, void *ctx)
 {
 	const struct scan_dir *d = ctx;
-	uint64_t x = d->kid_ino[*(const uint32_t *)a], y = d->kid_ino[*(const uint32_t *)b];
+	uint64_t x = d->child_ino[*(const uint32_t *)a], y = d->child_ino[*(const uint32_t *)b];
 
 	return (x > y) - (x < y);
 }
@@ -52,12 +52,12 @@ static int compare_inodes(const void *a, const void *b, void *ctx)
 /* Inodes lie on disk by number, more or less: children are visited in that order. */
 static int order_by_inode(struct scan_dir *d)
 {
-	d->visit = malloc(d->n_kids * sizeof(*d->visit));
+	d->visit = malloc(d->n_children * sizeof(*d->visit));
 	if (!d->visit)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < d->n_kids; i++)
+	for (uint32_t i = 0; i < d->n_children; i++)
 		d->visit[i] = i;
-	qsort_r(d->visit, d->n_kids, sizeof(*d->visit), compare_inodes, d);
+	qsort_r(d->visit, d->n_children, sizeof(*d->visit), compare_inodes, d);
 	return 0;
 }
 
@@ -72,8 +72,8 @@ static int publish(struct worker *w, struct scan_dir *d, int fd)
 		if (r < 0)
 			return r;
 	}
-	atomic_store(&d->unopened, d->n_kids);
-	atomic_store(&d->pending, d->n_kids + 1);
+	atomic_store(&d->unopened, d->n_children);
+	atomic_store(&d->pending, d->n_children + 1);
 	if (!d->parent) {
 		d->fd = s->root_fd;
 	} else if (fd < 0) {
@@ -125,7 +125,7 @@ static int ask_source(struct worker *w, struct scan_dir *d)
 	if (!s->source || d->foreign || (d->trap && d->trap->fstype))
 		return 0;
 	if (parent)
-		dir.ino = parent->kid_ino ? parent->kid_ino[d->index] : 0;
+		dir.ino = parent->child_ino ? parent->child_ino[d->index] : 0;
 	reading_begin(&w->reading, w, d, -1);
 	r = s->source_ops->list(s->source_ctx, w->id, &dir, &d->meta, &w->reading);
 	if (r != SOURCE_OK) {
@@ -155,14 +155,14 @@ static void read_further(struct worker *w, struct scan_dir *d, int fd, int r)
 		r = give_listing(w, d);
 	if (r < 0)
 		state_fail(s, r);
-	if (d->n_kids && !state_has_failed(s)) {
+	if (d->n_children && !state_has_failed(s)) {
 		r = publish(w, d, fd);
 		if (r == 0)
 			return;
 		state_fail(s, r);
 		fd = -1; /* the scan is over: publish() has seen to it */
 	}
-	d->n_kids = 0;
+	d->n_children = 0;
 	atomic_store(&d->pending, 1);
 	if (fd >= 0 && fd != s->root_fd)
 		open_keep_cursor(w, d, fd);

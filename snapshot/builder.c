@@ -27,8 +27,8 @@ void builder_free(struct snap_writer *w, struct builder *b)
 	free(b->spare);
 	packer_done(&b->pack);
 	free(b->scratch.p);
-	free(b->kids);
-	free(b->kid_fps);
+	free(b->children);
+	free(b->child_fps);
 	free(b);
 }
 
@@ -64,7 +64,7 @@ int builder_flush(struct snap_writer *w, struct builder *b)
 int builder_append(struct snap_writer *w, struct builder *b, const struct snap_node *n,
                    const struct node_key *key, const uint8_t *listing, size_t len)
 {
-	int r = packer_add(&b->pack, n, b->kids, listing, len, key);
+	int r = packer_add(&b->pack, n, b->children, listing, len, key);
 
 	if (r < 0)
 		return r;

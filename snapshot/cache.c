@@ -478,8 +478,8 @@ int snap_keyed_head_get(struct snap *s, const struct snap_node *held, uint64_t r
 }
 
 /* What is made up in memory may hold roots that its totals do not count. */
-static int get_kid(struct snap *s, const struct snap_node *n, uint64_t ref, bool listing,
-                   struct snap_node *ret)
+static int get_child(struct snap *s, const struct snap_node *n, uint64_t ref, bool listing,
+                     struct snap_node *ret)
 {
 	int r = get(s, ref, listing, ret);
 
@@ -491,14 +491,14 @@ static int get_kid(struct snap *s, const struct snap_node *n, uint64_t ref, bool
 	return r;
 }
 
-int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
+int snap_child_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
 {
-	return get_kid(s, n, ref, true, ret);
+	return get_child(s, n, ref, true, ret);
 }
 
-int snap_kid_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
+int snap_child_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret)
 {
-	return get_kid(s, n, ref, false, ret);
+	return get_child(s, n, ref, false, ret);
 }
 
 void snap_node_put(struct snap *s, struct snap_node *n)

@@ -22,22 +22,22 @@ struct checker {
 		linked; /* nodes with multi-link files below: their sums are bounds, not equations */
 	struct marks seen; /* found good with all below */
 	struct bytes scratch;
-	struct node_kid *kids;
+	struct node_child *children;
 	struct snap_fingerprint *fps;
-	size_t kids_cap, fps_cap;
+	size_t children_cap, fps_cap;
 	struct snap_damage *ret;
 };
 
-static int load_kids(struct checker *c, const struct snap_node *n)
+static int load_children(struct checker *c, const struct snap_node *n)
 {
-	int r = record_kids(n, &c->kids, &c->kids_cap);
+	int r = record_children(n, &c->children, &c->children_cap);
 
 	if (r == 0)
-		r = base_reserve(&c->fps, &c->fps_cap, n->n_kids, sizeof(*c->fps));
-	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++) {
+		r = base_reserve(&c->fps, &c->fps_cap, n->n_children, sizeof(*c->fps));
+	for (uint64_t i = 0; r == 0 && i < n->n_children; i++) {
 		memset(&c->fps[i], 0, sizeof(c->fps[i]));
-		if (c->kids[i].ref)
-			r = snap_node_fingerprint(c->s, c->kids[i].ref, &c->fps[i]);
+		if (c->children[i].ref)
+			r = snap_node_fingerprint(c->s, c->children[i].ref, &c->fps[i]);
 	}
 	return r;
 }
@@ -46,12 +46,12 @@ static int check_fingerprint(struct checker *c, const struct snap_node *n)
 {
 	struct node_key stored;
 	struct snap_fingerprint made;
-	int r = load_kids(c, n);
+	int r = load_children(c, n);
 
 	if (r == 0)
 		r = snap_node_key(c->s, n->ref, &stored);
 	if (r == 0)
-		r = fingerprint_node(c->s->secret, &c->scratch, n, c->kids, c->fps, &made);
+		r = fingerprint_node(c->s->secret, &c->scratch, n, c->children, c->fps, &made);
 	if (r < 0)
 		return r;
 	return memcmp(&stored.fp, &made, sizeof(made)) == 0 && stored.check == record_check(n)
@@ -67,22 +67,23 @@ struct expected {
 	bool linked; /* a file with several names is below: sums are bounds */
 };
 
-static int add_kid(struct checker *c, struct expected *x, const struct snap_node *n, uint64_t ref)
+static int add_child(struct checker *c, struct expected *x, const struct snap_node *n, uint64_t ref)
 {
 	struct scan_totals alone; /* what is seen of it by who may not list it */
-	struct snap_node kid;
-	int r = snap_node_get(c->s, ref, &kid);
+	struct snap_node child;
+	int r = snap_node_get(c->s, ref, &child);
 
 	if (r < 0)
 		return r;
-	totals_add(&x->totals, &kid.totals);
-	alone = (struct scan_totals){ .bytes = kid.meta.blocks * 512, .newest = kid.meta.mtime };
+	totals_add(&x->totals, &child.totals);
+	alone = (struct scan_totals){ .bytes = child.meta.blocks * 512,
+		                      .newest = child.meta.mtime };
 	totals_add(&x->audience,
-	           scan_audience_covers(&kid.meta, &n->meta) ? &kid.audience : &alone);
+	           scan_audience_covers(&child.meta, &n->meta) ? &child.audience : &alone);
 	x->linked = x->linked || marks_has(&c->linked, ref);
-	x->world_listable = x->world_listable && kid.world_listable;
-	x->single_owner = x->single_owner && kid.single_owner && kid.meta.uid == n->meta.uid;
-	snap_node_put(c->s, &kid);
+	x->world_listable = x->world_listable && child.world_listable;
+	x->single_owner = x->single_owner && child.single_owner && child.meta.uid == n->meta.uid;
+	snap_node_put(c->s, &child);
 	return 0;
 }
 
@@ -105,8 +106,8 @@ static int add_entry(struct checker *c, struct expected *x, const struct snap_no
 {
 	if (e->placed)
 		x->names = names_hash(x->names, e->name, e->name_len);
-	if (e->type == SCAN_DIR && e->kid)
-		return add_kid(c, x, n, e->kid);
+	if (e->type == SCAN_DIR && e->child)
+		return add_child(c, x, n, e->child);
 	add_file(&x->totals, e);
 	add_file(&x->audience, e);
 	if (e->problem)
@@ -157,8 +158,8 @@ static bool head_agrees(const struct snap_node *n, const struct expected *x)
 {
 	return totals_agree(&n->totals, x->totals, x->linked) && audience_agrees(n, x) &&
 	       (n->totals.shared == 0 || n->links_leave) && (x->linked || !n->links_leave) &&
-	       (n->n_kids == 0 || n->names == x->names) && n->world_listable == x->world_listable &&
-	       n->single_owner == x->single_owner;
+	       (n->n_children == 0 || n->names == x->names) &&
+	       n->world_listable == x->world_listable && n->single_owner == x->single_owner;
 }
 
 static int check_head(struct checker *c, const struct snap_node *n)
@@ -211,18 +212,18 @@ static int push_frame(struct frames *st, uint64_t ref)
 	return r;
 }
 
-static int open_kid(struct checker *c, struct frames *st, const struct snap_node *n, uint64_t ref)
+static int open_child(struct checker *c, struct frames *st, const struct snap_node *n, uint64_t ref)
 {
-	struct snap_node kid;
+	struct snap_node child;
 	int r;
 
 	if (!ref || marks_has(&c->seen, ref) || marks_has(&c->bad, ref))
 		return 0;
-	r = snap_kid_head(c->s, n, ref,
-	                  &kid); /* a smaller tree: no ring can be followed for ever */
+	r = snap_child_head(c->s, n, ref,
+	                    &child); /* a smaller tree: no ring can be followed for ever */
 	if (r < 0)
 		return r;
-	snap_node_put(c->s, &kid);
+	snap_node_put(c->s, &child);
 	return push_frame(st, ref);
 }
 
@@ -233,19 +234,19 @@ static int open_frame(struct checker *c, struct frames *st, uint64_t ref)
 
 	if (r < 0)
 		return r;
-	r = load_kids(c, &n);
-	for (uint64_t i = 0; r == 0 && i < n.n_kids; i++)
-		r = open_kid(c, st, &n, c->kids[i].ref);
+	r = load_children(c, &n);
+	for (uint64_t i = 0; r == 0 && i < n.n_children; i++)
+		r = open_child(c, st, &n, c->children[i].ref);
 	snap_node_put(c->s, &n);
 	return r;
 }
 
-static int kids_good(struct checker *c, const struct snap_node *n)
+static int children_good(struct checker *c, const struct snap_node *n)
 {
-	int r = load_kids(c, n);
+	int r = load_children(c, n);
 
-	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++)
-		if (c->kids[i].ref && marks_has(&c->bad, c->kids[i].ref))
+	for (uint64_t i = 0; r == 0 && i < n->n_children; i++)
+		if (c->children[i].ref && marks_has(&c->bad, c->children[i].ref))
 			r = -ESTALE;
 	return r;
 }
@@ -257,7 +258,7 @@ static int close_frame(struct checker *c, uint64_t ref)
 
 	if (r < 0)
 		return r;
-	r = kids_good(c, &n);
+	r = children_good(c, &n);
 	if (r == 0)
 		r = check_fingerprint(c, &n);
 	if (r == 0)
@@ -522,7 +523,7 @@ int snap_check(struct snap *s, void (*progress)(void *ctx, uint64_t packs), void
 	marks_done(&c.linked);
 	marks_done(&c.seen);
 	free(c.scratch.p);
-	free(c.kids);
+	free(c.children);
 	free(c.fps);
 	snap_list_done(&l);
 	if (r < 0)

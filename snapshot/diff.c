@@ -2,7 +2,7 @@
 /*
  * diff - two trees side by side; equal refs are equal trees and are passed over.
  *
- *     a pair of directories -> the same sub-directories by name? compare kid by kid
+ *     a pair of directories -> the same sub-directories by name? compare child by child
  *                              else merge their listings -> pairs that differ wait on a stack
  *                           -> what the sub-directories do not explain is the directory's own part
  *
@@ -125,16 +125,17 @@ static int both(struct walk *w, const struct waiting *at, const struct snap_node
 {
 	struct snap_node na, nb;
 	struct snap_change c;
-	int r = snap_kid_head(w->s, dir_a, a, &na);
+	int r = snap_child_head(w->s, dir_a, a, &na);
 
 	if (r < 0)
 		return r;
-	r = snap_kid_head(w->s, dir_b, b, &nb);
+	r = snap_child_head(w->s, dir_b, b, &nb);
 	if (r == 0) {
 		c = difference(&na.totals, &nb.totals);
 		subtract(own, &c);
-		r = na.n_kids | nb.n_kids ? push(w, a, b, at, e)
-		                          : emit(w, &c, at->path, at->len, e->name, e->name_len);
+		r = na.n_children | nb.n_children
+		            ? push(w, a, b, at, e)
+		            : emit(w, &c, at->path, at->len, e->name, e->name_len);
 		snap_node_put(w->s, &nb);
 	}
 	snap_node_put(w->s, &na);
@@ -159,33 +160,33 @@ static int pair(struct walk *w, const struct waiting *at, const struct snap_node
 	return r;
 }
 
-struct kid_iter {
+struct child_iter {
 	const uint8_t *p, *end;
 	uint64_t last;
 };
 
-static struct kid_iter kids_of(const struct snap_node *n)
+static struct child_iter children_of(const struct snap_node *n)
 {
-	return (struct kid_iter){ n->kids, n->kids_end, n->ref };
+	return (struct child_iter){ n->children, n->children_end, n->ref };
 }
 
-static bool next_ref(struct kid_iter *k, uint64_t *ret)
+static bool next_ref(struct child_iter *k, uint64_t *ret)
 {
-	struct node_kid kid;
+	struct node_child child;
 
-	if (!record_next_kid(&k->p, k->end, &k->last, &kid))
+	if (!record_next_child(&k->p, k->end, &k->last, &child))
 		return false;
-	*ret = kid.ref;
+	*ret = child.ref;
 	return true;
 }
 
-/* Of two with as many kids: is any another one? 1, 0, -EUCLEAN. */
-static int kids_differ(const struct snap_node *na, const struct snap_node *nb)
+/* Of two with as many children: is any another one? 1, 0, -EUCLEAN. */
+static int children_differ(const struct snap_node *na, const struct snap_node *nb)
 {
-	struct kid_iter a = kids_of(na), b = kids_of(nb);
+	struct child_iter a = children_of(na), b = children_of(nb);
 	uint64_t ref_a = 0, ref_b = 0;
 
-	for (uint64_t i = 0; i < na->n_kids; i++) {
+	for (uint64_t i = 0; i < na->n_children; i++) {
 		if (!next_ref(&a, &ref_a) || !next_ref(&b, &ref_b))
 			return -EUCLEAN;
 		if (ref_a != ref_b)
@@ -195,10 +196,10 @@ static int kids_differ(const struct snap_node *na, const struct snap_node *nb)
 }
 
 /* Both have the same sub-directories by name: b's listing says which they are. */
-static int match_kids(struct walk *w, const struct waiting *at, const struct snap_node *na,
-                      const struct snap_node *nb, struct snap_change *own)
+static int match_children(struct walk *w, const struct waiting *at, const struct snap_node *na,
+                          const struct snap_node *nb, struct snap_change *own)
 {
-	struct kid_iter a = kids_of(na);
+	struct child_iter a = children_of(na);
 	struct snap_iter b;
 	uint64_t ref = 0;
 	int r = 0, more = 0;
@@ -208,7 +209,7 @@ static int match_kids(struct walk *w, const struct waiting *at, const struct sna
 		if (b.e.placed && !next_ref(&a, &ref))
 			r = -EUCLEAN;
 		else if (b.e.placed)
-			r = pair(w, at, na, nb, &b.e, ref, b.e.kid, own);
+			r = pair(w, at, na, nb, &b.e, ref, b.e.child, own);
 	}
 	return r ? r : more;
 }
@@ -217,21 +218,21 @@ static int match(struct walk *w, const struct waiting *at, const struct snap_nod
                  const struct snap_node *nb, struct snap_change *own)
 {
 	struct snap_node full;
-	int r = kids_differ(na, nb);
+	int r = children_differ(na, nb);
 
 	if (r <= 0)
 		return r;
 	r = snap_node_get(w->s, at->b, &full);
 	if (r < 0)
 		return r;
-	r = match_kids(w, at, na, &full, own);
+	r = match_children(w, at, na, &full, own);
 	snap_node_put(w->s, &full);
 	return r;
 }
 
 static uint64_t dir_ref(const struct snap_entry *e)
 {
-	return e->type == SCAN_DIR && snap_entry_exists(e) ? e->kid : 0;
+	return e->type == SCAN_DIR && snap_entry_exists(e) ? e->child : 0;
 }
 
 static int merge_listings(struct walk *w, const struct waiting *at, const struct snap_node *na,
@@ -277,7 +278,7 @@ static int merge(struct walk *w, const struct waiting *at, struct snap_change *o
 static int compare_below(struct walk *w, const struct waiting *at, const struct snap_node *a,
                          const struct snap_node *b, struct snap_change *own)
 {
-	if (a->n_kids == b->n_kids && (a->n_kids == 0 || a->names == b->names))
+	if (a->n_children == b->n_children && (a->n_children == 0 || a->names == b->names))
 		return match(w, at, a, b, own);
 	return merge(w, at, own);
 }

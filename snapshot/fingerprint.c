@@ -14,16 +14,17 @@
 #include <endian.h>
 #include <xxhash.h>
 
-static void put_kid_key(uint8_t *p, const struct node_kid *kid, const struct snap_fingerprint *fp)
+static void put_child_key(uint8_t *p, const struct node_child *child,
+                          const struct snap_fingerprint *fp)
 {
-	uint32_t error = htole32((uint32_t)kid->error);
+	uint32_t error = htole32((uint32_t)child->error);
 
-	if (kid->ref) {
+	if (child->ref) {
 		memcpy(p, fp->b, sizeof(fp->b));
 		return;
 	}
 	memset(p, 0, sizeof(fp->b));
-	p[0] = kid->problem;
+	p[0] = child->problem;
 	memcpy(p + 4, &error, sizeof(error));
 }
 
@@ -44,7 +45,7 @@ static int hash_parts(const uint8_t *secret, const uint8_t *listing, size_t len,
 }
 
 int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const struct snap_node *n,
-                     const struct node_kid *kids, const struct snap_fingerprint *kid_fps,
+                     const struct node_child *children, const struct snap_fingerprint *child_fps,
                      struct snap_fingerprint *ret)
 {
 	size_t len = (size_t)(n->end - n->listing), copied = len <= PACK_TARGET ? len : 0;
@@ -57,14 +58,14 @@ int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const struct 
 	int r;
 
 	scratch->len = 0;
-	r = bytes_reserve(scratch,
-	                  copied + n->n_kids * sizeof(kid_fps->b) + AUDIENCE_MAX + sizeof(tail));
+	r = bytes_reserve(scratch, copied + n->n_children * sizeof(child_fps->b) + AUDIENCE_MAX +
+	                                   sizeof(tail));
 	if (r < 0)
 		return r;
 	memcpy(scratch->p, n->listing, copied);
 	p = scratch->p + copied;
-	for (size_t i = 0; i < n->n_kids; i++, p += sizeof(kid_fps->b))
-		put_kid_key(p, &kids[i], &kid_fps[i]);
+	for (size_t i = 0; i < n->n_children; i++, p += sizeof(child_fps->b))
+		put_child_key(p, &children[i], &child_fps[i]);
 	if (n->partial)
 		p = record_put_audience(p, n);
 	memcpy(p, tail, sizeof(tail));

@@ -44,12 +44,12 @@ int listing_begin(struct listing_encoder *e, struct bytes *out, const struct sca
                   uint64_t seed);
 int listing_add(struct listing_encoder *e, const struct scan_entry *entry);
 /*
- * The hash of the names of all sub-directories that have a place among the kids, in their order: begins
- * with the seed, takes up each. Where it is the same in two nodes, so are the names, kid by kid.
+ * The hash of the names of all sub-directories that have a place among the children, in their order: begins
+ * with the seed, takes up each. Where it is the same in two nodes, so are the names, child by child.
  */
 uint64_t names_hash(uint64_t before, const char *name, size_t len);
 struct restart_point {
-	uint32_t entry, kid; /* offsets in the encoded entries and kids */
+	uint32_t entry, child; /* offsets in the encoded entries and children */
 	uint64_t last_ref;
 };
 
@@ -62,7 +62,7 @@ struct node_index *node_index_new(const struct snap_node *n);
 void node_index_free(struct node_index *i);
 
 /* -- record.c: the head of a node as it lies in a pack -- */
-struct node_kid {
+struct node_child {
 	uint64_t ref; /* 0: none, problem says why */
 	uint8_t problem;
 	int error;
@@ -70,16 +70,16 @@ struct node_kid {
 
 /* Append a head; self is the ref the node gets. 0 or -ENOMEM. */
 int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
-               const struct node_kid *kids);
+               const struct node_child *children);
 int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
 int record_listing(const uint8_t *p, const uint8_t *end, struct snap_node *ret);
-uint64_t kid_word(const struct node_kid *k);
-/* Next kid of a head; false when malformed. */
-bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
-                     struct node_kid *ret);
-/* All kids of a node into *ret, which grows as needed. 0, -ENOMEM, -EUCLEAN. */
-int record_kids(const struct snap_node *n, struct node_kid **ret, size_t *cap);
-struct node_kid kid_from_word(uint64_t word);
+uint64_t child_word(const struct node_child *k);
+/* Next child of a head; false when malformed. */
+bool record_next_child(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
+                       struct node_child *ret);
+/* All children of a node into *ret, which grows as needed. 0, -ENOMEM, -EUCLEAN. */
+int record_children(const struct snap_node *n, struct node_child **ret, size_t *cap);
+struct node_child child_from_word(uint64_t word);
 /* Append the sums for the audience that differ from the totals; room for AUDIENCE_MAX bytes. */
 uint8_t *record_put_audience(uint8_t *p, const struct snap_node *n);
 /* A number that two equal nodes share: their totals and length, to check a fingerprint's promise. */
@@ -101,9 +101,9 @@ static inline struct node_key node_key_at(const uint8_t *p)
 	return key;
 }
 
-/* Of n the sums, the listing and the number of kids. What scratch held is lost. 0 or -ENOMEM. */
+/* Of n the sums, the listing and the number of children. What scratch held is lost. 0 or -ENOMEM. */
 int fingerprint_node(const uint8_t *secret, struct bytes *scratch, const struct snap_node *n,
-                     const struct node_kid *kids, const struct snap_fingerprint *kid_fps,
+                     const struct node_child *children, const struct snap_fingerprint *child_fps,
                      struct snap_fingerprint *ret);
 /* What two blobs of a pack's row hash to; its id is part of it, so rows cannot be exchanged. */
 uint64_t pack_sum(const uint8_t *secret, uint64_t id, const void *a, size_t a_len, const void *b,
@@ -151,7 +151,7 @@ struct packer { /* a pack in the making; zeros are an empty one */
 };
 
 /* Append a node; n->ref is what it will be. */
-int packer_add(struct packer *p, const struct snap_node *n, const struct node_kid *kids,
+int packer_add(struct packer *p, const struct snap_node *n, const struct node_child *children,
                const uint8_t *listing, size_t len, const struct node_key *key);
 /* Append a slot of another pack as it is; an empty one. */
 int packer_copy(struct packer *p, const struct snap_pack *from, size_t slot);

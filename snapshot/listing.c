@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * listing - the entries of a node, decoded together with its kids.
+ * listing - the entries of a node, decoded together with its children.
  *
  * Every RESTART entries one stands alone, so that a lookup in a directory of a million entries decodes
  * sixty-four of them.
@@ -26,14 +26,14 @@ int listing_add(struct listing_encoder *e, const struct scan_entry *entry)
 	return entry_encode(&e->entries, entry, 0);
 }
 
-/* The kid of the directory entry just decoded. */
-static bool next_kid(struct snap_iter *it)
+/* The child of the directory entry just decoded. */
+static bool next_child(struct snap_iter *it)
 {
-	struct node_kid k;
+	struct node_child k;
 
-	if (!record_next_kid(&it->kp, it->node->kids_end, &it->last_ref, &k))
+	if (!record_next_child(&it->kp, it->node->children_end, &it->last_ref, &k))
 		return false;
-	it->e.kid = k.ref;
+	it->e.child = k.ref;
 	it->e.problem = k.problem;
 	it->e.error = k.error;
 	return true;
@@ -43,7 +43,7 @@ void snap_iter_init(struct snap_iter *it, const struct snap_node *n)
 {
 	it->node = n;
 	it->at = (struct entry_cursor){ .p = n->entries, .end = n->end, .n = n->n_entries };
-	it->kp = n->kids;
+	it->kp = n->children;
 	it->last_ref = n->ref;
 }
 
@@ -59,10 +59,10 @@ int snap_iter_next(struct snap_iter *it)
 	it->e.problem = e.problem;
 	it->e.error = e.error;
 	it->e.meta = e.meta;
-	it->e.kid = 0;
+	it->e.child = 0;
 	it->e.placed = e.type == SCAN_DIR && !e.problem;
 	it->e.ordinal = it->at.next - 1;
-	return !it->e.placed || next_kid(it) ? 1 : -EUCLEAN;
+	return !it->e.placed || next_child(it) ? 1 : -EUCLEAN;
 }
 
 void node_index_free(struct node_index *i)
@@ -83,7 +83,7 @@ static int index_fill(struct node_index *x, const struct snap_node *n)
 		if (i % RESTART == 0)
 			x->at[i / RESTART] = (struct restart_point){
 				.entry = (uint32_t)(it.at.p - n->entries),
-				.kid = (uint32_t)(it.kp - n->kids),
+				.child = (uint32_t)(it.kp - n->children),
 				.last_ref = it.last_ref,
 			};
 		r = snap_iter_next(&it);
@@ -115,7 +115,7 @@ static void jump(struct snap_iter *it, uint64_t restart)
 	const struct restart_point *at = &it->node->index->at[restart];
 
 	it->at.p = it->node->entries + at->entry;
-	it->kp = it->node->kids + at->kid;
+	it->kp = it->node->children + at->child;
 	it->last_ref = at->last_ref;
 	it->at.next = restart * RESTART;
 	it->at.name_len = 0;

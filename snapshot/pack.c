@@ -125,12 +125,12 @@ static int end_slot(struct packer *p, size_t head_at, size_t list_at, const void
 	return r;
 }
 
-int packer_add(struct packer *p, const struct snap_node *n, const struct node_kid *kids,
+int packer_add(struct packer *p, const struct snap_node *n, const struct node_child *children,
                const uint8_t *listing, size_t len, const struct node_key *key)
 {
 	size_t head_at = p->heads.len, list_at = p->lists.len;
 	uint8_t fp[FP_STORED];
-	int r = record_add(&p->heads, n->ref, n, kids);
+	int r = record_add(&p->heads, n->ref, n, children);
 
 	memcpy(fp, key->fp.b, sizeof(key->fp.b));
 	memcpy(fp + sizeof(key->fp.b), &key->check, sizeof(key->check));

@@ -115,22 +115,22 @@ static int push_ref(struct refs *stack, struct marks *m, uint64_t ref)
 }
 
 /* A node is pushed once, so a ring in a damaged index ends too. */
-static int push_kids(struct snap *s, struct refs *stack, struct marks *m, uint64_t ref)
+static int push_children(struct snap *s, struct refs *stack, struct marks *m, uint64_t ref)
 {
 	struct snap_node n;
-	struct node_kid kid;
+	struct node_child child;
 	const uint8_t *p;
 	uint64_t last = ref;
 	int r = snap_head_get(s, ref, &n);
 
 	if (r < 0)
 		return r;
-	p = n.kids;
-	for (uint64_t i = 0; r == 0 && i < n.n_kids; i++) {
-		if (!record_next_kid(&p, n.kids_end, &last, &kid))
+	p = n.children;
+	for (uint64_t i = 0; r == 0 && i < n.n_children; i++) {
+		if (!record_next_child(&p, n.children_end, &last, &child))
 			r = -EUCLEAN;
-		else if (kid.ref)
-			r = push_ref(stack, m, kid.ref);
+		else if (child.ref)
+			r = push_ref(stack, m, child.ref);
 	}
 	snap_node_put(s, &n);
 	return r;
@@ -142,7 +142,7 @@ static int mark_tree(struct snap *s, uint64_t root, struct marks *m)
 	int r = push_ref(&stack, m, root);
 
 	while (r == 0 && stack.n)
-		r = push_kids(s, &stack, m, stack.ref[--stack.n]);
+		r = push_children(s, &stack, m, stack.ref[--stack.n]);
 	free(stack.ref);
 	return r;
 }

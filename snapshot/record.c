@@ -23,30 +23,30 @@ enum {
 };
 
 /* Low bit clear: a ref. Low bit set: a problem and its errno. */
-uint64_t kid_word(const struct node_kid *k)
+uint64_t child_word(const struct node_child *k)
 {
 	return k->ref ? k->ref << 1 : (uint64_t)k->error << 9 | (uint64_t)k->problem << 1 | 1;
 }
 
-struct node_kid kid_from_word(uint64_t word)
+struct node_child child_from_word(uint64_t word)
 {
 	if (!(word & 1))
-		return (struct node_kid){ .ref = word >> 1 };
-	return (struct node_kid){ .problem = (uint8_t)(word >> 1),
-		                  .error = (int)(word >> 9 & 0xffff) };
+		return (struct node_child){ .ref = word >> 1 };
+	return (struct node_child){ .problem = (uint8_t)(word >> 1),
+		                    .error = (int)(word >> 9 & 0xffff) };
 }
 
-static uint8_t *put_kid(uint8_t *p, uint64_t *last, const struct node_kid *k)
+static uint8_t *put_child(uint8_t *p, uint64_t *last, const struct node_child *k)
 {
 	if (!k->ref)
-		return varint_put(p, kid_word(k));
+		return varint_put(p, child_word(k));
 	p = varint_put(p, zigzag((int64_t)(k->ref - *last)) << 1);
 	*last = k->ref;
 	return p;
 }
 
-bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
-                     struct node_kid *ret)
+bool record_next_child(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
+                       struct node_child *ret)
 {
 	uint64_t word = 0;
 
@@ -54,24 +54,24 @@ bool record_next_kid(const uint8_t **p, const uint8_t *end, uint64_t *last_ref,
 	if (!*p)
 		return false;
 	if (word & 1) {
-		*ret = kid_from_word(word);
+		*ret = child_from_word(word);
 		return ret->problem != SCAN_OK;
 	}
-	*ret = (struct node_kid){ .ref = *last_ref + (uint64_t)unzigzag(word >> 1) };
+	*ret = (struct node_child){ .ref = *last_ref + (uint64_t)unzigzag(word >> 1) };
 	*last_ref = ret->ref;
 	return ret->ref != 0;
 }
 
-int record_kids(const struct snap_node *n, struct node_kid **ret, size_t *cap)
+int record_children(const struct snap_node *n, struct node_child **ret, size_t *cap)
 {
-	const uint8_t *p = n->kids;
+	const uint8_t *p = n->children;
 	uint64_t last = n->ref;
-	int r = base_reserve(ret, cap, n->n_kids, sizeof(**ret));
+	int r = base_reserve(ret, cap, n->n_children, sizeof(**ret));
 
-	for (uint64_t i = 0; r == 0 && i < n->n_kids; i++)
-		if (!record_next_kid(&p, n->kids_end, &last, &(*ret)[i]))
+	for (uint64_t i = 0; r == 0 && i < n->n_children; i++)
+		if (!record_next_child(&p, n->children_end, &last, &(*ret)[i]))
 			r = -EUCLEAN;
-	return r == 0 && p != n->kids_end ? -EUCLEAN : r;
+	return r == 0 && p != n->children_end ? -EUCLEAN : r;
 }
 
 uint8_t *record_put_audience(uint8_t *p, const struct snap_node *n)
@@ -134,30 +134,30 @@ static uint8_t *put_head(uint8_t *p, const struct snap_node *n)
 	if (n->partial)
 		p = record_put_audience(p, n);
 	p = varint_put(p, n->n_entries);
-	return varint_put(p, n->n_kids);
+	return varint_put(p, n->n_children);
 }
 
 int record_add(struct bytes *out, uint64_t self, const struct snap_node *n,
-               const struct node_kid *kids)
+               const struct node_child *children)
 {
 	uint64_t last = self, names = htole64(n->names);
 	uint8_t *p;
-	int r = bytes_reserve(out, HEAD_MAX + n->n_kids * VARINT_MAX);
+	int r = bytes_reserve(out, HEAD_MAX + n->n_children * VARINT_MAX);
 
 	if (r < 0)
 		return r;
 	p = put_head(out->p + out->len, n);
-	if (n->n_kids) {
+	if (n->n_children) {
 		memcpy(p, &names, sizeof(names));
 		p += sizeof(names);
 	}
-	for (size_t i = 0; i < n->n_kids; i++)
-		p = put_kid(p, &last, &kids[i]);
+	for (size_t i = 0; i < n->n_children; i++)
+		p = put_child(p, &last, &children[i]);
 	out->len = (size_t)(p - out->p);
 	return 0;
 }
 
-/* What comes first in a head: up to the number of kids. NULL when malformed. */
+/* What comes first in a head: up to the number of children. NULL when malformed. */
 static const uint8_t *get_head(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 {
 	struct scan_totals *t = &ret->totals;
@@ -190,7 +190,7 @@ static const uint8_t *get_head(const uint8_t *p, const uint8_t *end, struct snap
 	else
 		p = get_audience(p, end, ret);
 	p = varint_get(p, end, &ret->n_entries);
-	return varint_get(p, end, &ret->n_kids);
+	return varint_get(p, end, &ret->n_children);
 }
 
 /* Parse a node's head; ret->ref is set by the caller. 0 or -EUCLEAN. */
@@ -199,19 +199,19 @@ int record_parse(const uint8_t *p, const uint8_t *end, struct snap_node *ret)
 	uint64_t names = 0;
 
 	p = get_head(p, end, ret);
-	if (!p || ret->n_kids > ret->n_entries)
+	if (!p || ret->n_children > ret->n_entries)
 		return -EUCLEAN;
-	if (ret->n_kids) {
+	if (ret->n_children) {
 		if ((size_t)(end - p) < sizeof(names))
 			return -EUCLEAN;
 		memcpy(&names, p, sizeof(names));
 		p += sizeof(names);
 	}
 	ret->names = le64toh(names);
-	if (ret->n_kids > (size_t)(end - p))
+	if (ret->n_children > (size_t)(end - p))
 		return -EUCLEAN;
-	ret->kids = p;
-	ret->kids_end = end;
+	ret->children = p;
+	ret->children_end = end;
 	return 0;
 }
 
@@ -237,8 +237,8 @@ uint32_t record_check(const struct snap_node *n)
 {
 	const struct {
 		struct scan_totals totals;
-		uint64_t listing_len, n_kids;
-	} v = { n->totals, (uint64_t)(n->end - n->listing), n->n_kids };
+		uint64_t listing_len, n_children;
+	} v = { n->totals, (uint64_t)(n->end - n->listing), n->n_children };
 	uint64_t audience = n->partial ? XXH3_64bits(&n->audience, sizeof(n->audience)) : 0;
 
 	return (uint32_t)XXH3_64bits_withSeed(&v, sizeof(v), audience);

@@ -152,9 +152,9 @@ struct snap_node {
 	bool links_leave;    /* here or below is an inode that also has a name elsewhere */
 	bool partial;        /* audience is not the same as totals */
 	uint64_t n_entries;  /* listed, those with a problem too */
-	uint64_t n_kids;
-	uint64_t names; /* equal in two nodes: the same sub-directories by name, kid by kid */
-	const uint8_t *kids, *kids_end;         /* encoded */
+	uint64_t n_children;
+	uint64_t names; /* equal in two nodes: the same sub-directories by name, child by child */
+	const uint8_t *children, *children_end; /* encoded */
 	const uint8_t *listing, *entries, *end; /* encoded: the whole listing, its entries */
 	struct snap_pack *pack;                 /* pinned */
 	const struct node_index *index;         /* of a large directory */
@@ -167,8 +167,8 @@ struct snap_entry {
 	uint8_t problem; /* enum scan_problem; SCAN_OK and SCAN_ERROR entries exist */
 	int error;
 	struct scan_meta meta; /* empty for directories: their node has it */
-	uint64_t kid;          /* SCAN_DIR without problem: its ref */
-	bool placed;           /* has a place among the node's kids, with or without a ref */
+	uint64_t child;        /* SCAN_DIR without problem: its ref */
+	bool placed;           /* has a place among the node's children, with or without a ref */
 	uint64_t ordinal;      /* position in the listing */
 };
 
@@ -183,13 +183,13 @@ struct snap_iter {
 
 int snap_node_get(struct snap *s, uint64_t ref, struct snap_node *ret);
 /**
- * Only the head of a node, at a fraction of the cost: ref, totals, attributes, number of entries, kids.
+ * Only the head of a node, at a fraction of the cost: ref, totals, attributes, number of entries, children.
  * Its own metadata is left out (meta, problem, error), and it has no entries to walk.
  */
 int snap_head_get(struct snap *s, uint64_t ref, struct snap_node *ret);
 /** Both for a sub-directory of n, which must be the smaller tree: a damaged index could hold a ring. */
-int snap_kid_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
-int snap_kid_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
+int snap_child_get(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
+int snap_child_head(struct snap *s, const struct snap_node *n, uint64_t ref, struct snap_node *ret);
 void snap_node_put(struct snap *s, struct snap_node *n);
 /** A second pin on a node already held. */
 void snap_node_dup(struct snap *s, const struct snap_node *n, struct snap_node *ret);

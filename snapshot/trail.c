@@ -13,7 +13,7 @@ struct trail_step {
 	size_t len;
 	uint64_t ref,
 		child; /* the directory the last time, 0: none yet; what name was in it, 0: nothing */
-	uint64_t names, n_kids, place; /* place: n_kids when not known */
+	uint64_t names, n_children, place; /* place: n_children when not known */
 };
 
 int snap_trail_init(struct snap_trail *t, const char *path)
@@ -39,23 +39,23 @@ void snap_trail_done(struct snap_trail *t)
 	*t = (struct snap_trail){ 0 };
 }
 
-/* The place of a child among the kids, if it is there once: equal subtrees are one node. */
+/* The place of a child among the children, if it is there once: equal subtrees are one node. */
 static int find_place(struct trail_step *st, const struct snap_node *n)
 {
-	const uint8_t *p = n->kids;
+	const uint8_t *p = n->children;
 	uint64_t last = n->ref, found = 0;
-	struct node_kid kid;
+	struct node_child child;
 
-	for (uint64_t i = 0; i < n->n_kids; i++) {
-		if (!record_next_kid(&p, n->kids_end, &last, &kid))
+	for (uint64_t i = 0; i < n->n_children; i++) {
+		if (!record_next_child(&p, n->children_end, &last, &child))
 			return -EUCLEAN;
-		if (kid.ref != st->child)
+		if (child.ref != st->child)
 			continue;
 		st->place = i;
 		found++;
 	}
 	if (found != 1)
-		st->place = n->n_kids;
+		st->place = n->n_children;
 	return 0;
 }
 
@@ -68,8 +68,8 @@ static int by_name(struct snap *s, struct trail_step *st, uint64_t ref)
 	if (r < 0)
 		return r;
 	r = snap_node_find(&n, st->name, st->len, &e, NULL);
-	st->child = r > 0 && e.type == SCAN_DIR ? e.kid : 0;
-	st->place = st->n_kids = n.n_kids;
+	st->child = r > 0 && e.type == SCAN_DIR ? e.child : 0;
+	st->place = st->n_children = n.n_children;
 	st->names = n.names;
 	if (r >= 0)
 		r = st->child ? find_place(st, &n) : 0;
@@ -80,23 +80,23 @@ static int by_name(struct snap *s, struct trail_step *st, uint64_t ref)
 /* 1: found by the head; 0: it has to be looked for by name. */
 static int by_place(struct snap *s, struct trail_step *st, uint64_t ref)
 {
-	struct node_kid kid = { 0 };
+	struct node_child child = { 0 };
 	const uint8_t *p;
 	uint64_t last = ref;
 	struct snap_node n;
 	int r;
 
-	if (st->place >= st->n_kids)
+	if (st->place >= st->n_children)
 		return 0;
 	r = snap_head_get(s, ref, &n);
 	if (r < 0)
 		return r;
-	if (n.n_kids == st->n_kids && n.names == st->names) {
-		p = n.kids;
+	if (n.n_children == st->n_children && n.names == st->names) {
+		p = n.children;
 		for (uint64_t i = 0; r == 0 && i <= st->place; i++)
-			r = record_next_kid(&p, n.kids_end, &last, &kid) ? 0 : -EUCLEAN;
-		if (r == 0 && kid.ref) {
-			st->child = kid.ref;
+			r = record_next_child(&p, n.children_end, &last, &child) ? 0 : -EUCLEAN;
+		if (r == 0 && child.ref) {
+			st->child = child.ref;
 			r = 1;
 		}
 	}

@@ -8,25 +8,26 @@
 struct making {
 	struct listing_encoder enc;
 	struct bytes listing, record;
-	struct node_kid *kids;
-	size_t n_kids, kids_cap;
+	struct node_child *children;
+	size_t n_children, children_cap;
 };
 
-static int add_kid(struct making *m, const struct node_kid *kid)
+static int add_child(struct making *m, const struct node_child *child)
 {
-	int r = base_reserve(&m->kids, &m->kids_cap, m->n_kids + 1, sizeof(*m->kids));
+	int r = base_reserve(&m->children, &m->children_cap, m->n_children + 1,
+	                     sizeof(*m->children));
 
 	if (r == 0)
-		m->kids[m->n_kids++] = *kid;
+		m->children[m->n_children++] = *child;
 	return r;
 }
 
 static int add_own(struct making *m, const struct scan_entry *e, uint64_t ref)
 {
-	struct node_kid kid = { .ref = ref };
+	struct node_child child = { .ref = ref };
 	int r = listing_add(&m->enc, e);
 
-	return r == 0 && e->type == SCAN_DIR ? add_kid(m, &kid) : r;
+	return r == 0 && e->type == SCAN_DIR ? add_child(m, &child) : r;
 }
 
 static int compare_names(const struct snap_entry *a, const struct scan_entry *b)
@@ -36,7 +37,7 @@ static int compare_names(const struct snap_entry *a, const struct scan_entry *b)
 	return c ? c : (int)a->name_len - (int)b->name_len;
 }
 
-/* An entry of the base. Problems of a kid are in its word, not in the listing. */
+/* An entry of the base. Problems of a child are in its word, not in the listing. */
 static int add_copied(struct making *m, const struct snap_entry *from)
 {
 	struct scan_entry e = { .name = from->name,
@@ -45,13 +46,13 @@ static int add_copied(struct making *m, const struct snap_entry *from)
 		                .problem = from->problem,
 		                .error = from->error,
 		                .meta = from->meta };
-	struct node_kid kid = { from->kid, from->problem, from->error };
+	struct node_child child = { from->child, from->problem, from->error };
 	int r;
 
 	if (from->type == SCAN_DIR)
 		e.problem = 0, e.error = 0;
 	r = listing_add(&m->enc, &e);
-	return r == 0 && from->type == SCAN_DIR ? add_kid(m, &kid) : r;
+	return r == 0 && from->type == SCAN_DIR ? add_child(m, &child) : r;
 }
 
 static int merge(struct making *m, const struct snap_virtual *v)
@@ -91,9 +92,9 @@ static int make_record(struct making *m, const struct snap_virtual *v, uint64_t 
 	if (r < 0)
 		return r;
 	n.n_entries = m->enc.entries.n;
-	n.n_kids = m->n_kids;
+	n.n_children = m->n_children;
 	n.names = m->enc.names;
-	return record_add(&m->record, self, &n, m->kids);
+	return record_add(&m->record, self, &n, m->children);
 }
 
 /* A view keeps many: none takes more than it needs. */
@@ -147,6 +148,6 @@ int snap_virtual_add(struct snap *s, const struct snap_virtual *v, uint64_t *ret
 	}
 	free(m.listing.p);
 	free(m.record.p);
-	free(m.kids);
+	free(m.children);
 	return r;
 }

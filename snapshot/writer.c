@@ -32,14 +32,14 @@ enum token_flags {
 struct state { /* of a directory between its listing() and its node() */
 	uint8_t *listing;
 	size_t listing_len;
-	uint64_t n_entries, n_kids, names;
+	uint64_t n_entries, n_children, names;
 	struct scan_meta meta;
 	bool single_owner; /* the entries right here are the directory's owner's */
 	bool has_previous;
 	/* Pinned; with its listing if its sub-directories have other names. */
 	struct snap_node previous;
 	struct node_key previous_key;
-	uint64_t *previous_kids; /* if it has the same sub-directories: refs by index */
+	uint64_t *previous_children; /* if it has the same sub-directories: refs by index */
 };
 
 /* A worker uses the last one again: mostly a directory is finished as soon as it was listed. */
@@ -61,7 +61,7 @@ static void state_free(struct snap_writer *w, struct builder *b, struct state *s
 		return;
 	if (st->has_previous)
 		snap_node_put(w->s, &st->previous);
-	free(st->previous_kids);
+	free(st->previous_children);
 	free(st->listing);
 	if (b && !b->spare)
 		b->spare = st;
@@ -77,11 +77,11 @@ static int keep_listing(struct snap_writer *w, const struct scan_listing *l, str
 	struct bytes *b = l->bytes;
 
 	st->n_entries = l->n;
-	st->n_kids = l->n_kids;
+	st->n_children = l->n_children;
 	st->single_owner = l->one_owner;
 	st->names = w->s->seed;
-	for (size_t i = 0; i < l->n_kids; i++) {
-		const char *name = scan_listing_kid(l, i);
+	for (size_t i = 0; i < l->n_children; i++) {
+		const char *name = scan_listing_child(l, i);
 
 		st->names = names_hash(st->names, name, strlen(name));
 	}
@@ -105,27 +105,29 @@ static uint64_t previous_ref(struct snap_writer *w, const struct scan_dirinfo *d
 
 	if (!parent)
 		return w->previous;
-	if (parent->previous_kids)
-		return dir->index < parent->previous.n_kids ? parent->previous_kids[dir->index] : 0;
+	if (parent->previous_children)
+		return dir->index < parent->previous.n_children
+		               ? parent->previous_children[dir->index]
+		               : 0;
 	if (!parent->previous.listing ||
 	    snap_node_find(&parent->previous, dir->name, dir->name_len, &e, NULL) <= 0)
 		return 0;
-	return e.kid;
+	return e.child;
 }
 
-static int decode_kids(struct state *st)
+static int decode_children(struct state *st)
 {
-	const uint8_t *p = st->previous.kids;
+	const uint8_t *p = st->previous.children;
 	uint64_t last = st->previous.ref;
-	struct node_kid kid;
+	struct node_child child;
 
-	st->previous_kids = calloc(st->previous.n_kids, sizeof(*st->previous_kids));
-	if (!st->previous_kids)
+	st->previous_children = calloc(st->previous.n_children, sizeof(*st->previous_children));
+	if (!st->previous_children)
 		return -ENOMEM;
-	for (uint64_t i = 0; i < st->previous.n_kids; i++) {
-		if (!record_next_kid(&p, st->previous.kids_end, &last, &kid))
+	for (uint64_t i = 0; i < st->previous.n_children; i++) {
+		if (!record_next_child(&p, st->previous.children_end, &last, &child))
 			return -EUCLEAN;
-		st->previous_kids[i] = kid.ref;
+		st->previous_children[i] = child.ref;
 	}
 	return 0;
 }
@@ -147,10 +149,10 @@ static int find_previous(struct snap_writer *w, const struct scan_dirinfo *dir, 
 		snap_node_put(w->s, &b->near);
 		snap_node_dup(w->s, &st->previous, &b->near);
 	}
-	if (st->previous.n_kids == 0 || st->n_kids == 0)
+	if (st->previous.n_children == 0 || st->n_children == 0)
 		return 0;
-	if (st->previous.n_kids == st->n_kids && st->previous.names == st->names)
-		return decode_kids(st);
+	if (st->previous.n_children == st->n_children && st->previous.names == st->names)
+		return decode_children(st);
 	snap_node_put(w->s, &st->previous);
 	return snap_node_get(w->s, ref, &st->previous);
 }
@@ -236,14 +238,14 @@ static int keep_links(struct snap_writer *w, const struct snap_node *top, struct
 		while (n.links_leave && (r = snap_iter_next(&it)) > 0) {
 			if (it.e.meta.multi)
 				r = scan_kept_link(k, &it.e.meta);
-			else if (it.e.kid)
+			else if (it.e.child)
 				r = base_reserve(&refs, &cap, n_refs + 1, sizeof(*refs));
 			else
 				continue;
 			if (r < 0)
 				break;
-			if (it.e.kid)
-				refs[n_refs++] = it.e.kid;
+			if (it.e.child)
+				refs[n_refs++] = it.e.child;
 		}
 		snap_node_put(w->s, &n);
 	}
@@ -344,31 +346,31 @@ static int store_node(struct snap_writer *w, struct builder *b, struct snap_node
 	return r;
 }
 
-static int take_kids(struct builder *b, const struct scan_kid *kids, size_t n)
+static int take_children(struct builder *b, const struct scan_child *children, size_t n)
 {
-	int r = base_reserve(&b->kids, &b->kids_cap, n, sizeof(*b->kids));
+	int r = base_reserve(&b->children, &b->children_cap, n, sizeof(*b->children));
 
 	if (r == 0)
-		r = base_reserve(&b->kid_fps, &b->fps_cap, n, sizeof(*b->kid_fps));
+		r = base_reserve(&b->child_fps, &b->fps_cap, n, sizeof(*b->child_fps));
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		const uint64_t *word = kids[i].token.word;
+		const uint64_t *word = children[i].token.word;
 
-		b->kids[i] = (struct node_kid){ kids[i].problem ? 0 : word[T_REF], kids[i].problem,
-			                        kids[i].error };
-		memcpy(b->kid_fps[i].b, &word[T_FP0], sizeof(b->kid_fps[i].b));
+		b->children[i] = (struct node_child){ children[i].problem ? 0 : word[T_REF],
+			                              children[i].problem, children[i].error };
+		memcpy(b->child_fps[i].b, &word[T_FP0], sizeof(b->child_fps[i].b));
 	}
 	return r;
 }
 
-static void set_attributes(struct snap_node *n, const struct state *st, const struct scan_kid *kids,
-                           size_t n_kids)
+static void set_attributes(struct snap_node *n, const struct state *st,
+                           const struct scan_child *children, size_t n_children)
 {
 	n->world_listable = scan_audience(&st->meta) == SCAN_ALL;
 	n->single_owner = st->single_owner;
-	for (size_t i = 0; i < n_kids; i++) {
-		uint64_t flags = kids[i].token.word[T_FLAGS];
+	for (size_t i = 0; i < n_children; i++) {
+		uint64_t flags = children[i].token.word[T_FLAGS];
 
-		if (kids[i].problem)
+		if (children[i].problem)
 			continue;
 		n->world_listable = n->world_listable && flags & T_LISTABLE;
 		n->single_owner = n->single_owner && flags & T_OWNER && flags >> 32 == st->meta.uid;
@@ -381,7 +383,7 @@ static int write_node(struct snap_writer *w, struct builder *b, const struct sta
 {
 	const struct node_key *old = &st->previous_key;
 	size_t len = st->listing_len;
-	int r = fingerprint_node(w->s->secret, &b->scratch, n, b->kids, b->kid_fps, &key->fp);
+	int r = fingerprint_node(w->s->secret, &b->scratch, n, b->children, b->child_fps, &key->fp);
 
 	if (r < 0)
 		return r;
@@ -400,17 +402,17 @@ static int sink_node(void *ctx, unsigned worker, void *state, const struct scan_
 	struct builder *b = builder_of(w, worker);
 	struct snap_node n = { .totals = *below->totals,
 		               .links_leave = below->links_leave,
-		               .n_kids = below->n_kids,
+		               .n_children = below->n_children,
 		               .n_entries = st->n_entries,
 		               .names = st->names,
 		               .listing = st->listing,
 		               .end = st->listing + st->listing_len };
 	struct node_key key = { 0 };
-	int r = b ? take_kids(b, below->kids, below->n_kids) : -ENOMEM;
+	int r = b ? take_children(b, below->children, below->n_children) : -ENOMEM;
 
 	n.audience = below->audience ? *below->audience : n.totals;
 	n.partial = memcmp(&n.audience, &n.totals, sizeof(n.totals)) != 0;
-	set_attributes(&n, st, below->kids, below->n_kids);
+	set_attributes(&n, st, below->children, below->n_children);
 	if (r == 0)
 		r = write_node(w, b, st, &n, &key);
 	make_token(&n, st->meta.uid, &key.fp, ret);

@@ -43,9 +43,9 @@ struct builder { /* a worker's pack in the making */
 	struct snap_node near;
 	struct node_times times; /* of what is in the packs */
 	struct state *spare;     /* of a directory that is finished */
-	struct node_kid *kids;
-	struct snap_fingerprint *kid_fps;
-	size_t kids_cap, fps_cap;
+	struct node_child *children;
+	struct snap_fingerprint *child_fps;
+	size_t children_cap, fps_cap;
 };
 
 struct snap_writer {
@@ -73,7 +73,7 @@ struct snap_writer {
 /* The worker's own; NULL: no memory. */
 struct builder *builder_of(struct snap_writer *w, unsigned worker);
 void builder_free(struct snap_writer *w, struct builder *b);
-/* Add a node, whose kids are in b, to the pack; n->ref says where. */
+/* Add a node, whose children are in b, to the pack; n->ref says where. */
 int builder_append(struct snap_writer *w, struct builder *b, const struct snap_node *n,
                    const struct node_key *key, const uint8_t *listing, size_t len);
 /* Store the pack, if there is anything in it, and begin a new one. */

@@ -11,8 +11,8 @@
 struct state { /* of a directory in flight */
 	struct record_dir *dir;
 	struct state *parent;
-	char **kid_name; /* sub-directories in listing order */
-	size_t n_kids, cap;
+	char **child_name; /* sub-directories in listing order */
+	size_t n_children, cap;
 };
 
 static void breaks(struct record *r, const char *promise)
@@ -69,11 +69,11 @@ static int compare_names(const char *a, size_t a_len, const char *b, size_t b_le
 	return c ? c : (a_len > b_len) - (a_len < b_len);
 }
 
-static void add_kid(struct state *st, const struct scan_entry *e)
+static void add_child(struct state *st, const struct scan_entry *e)
 {
-	if (base_reserve(&st->kid_name, &st->cap, st->n_kids + 1, sizeof(char *)) < 0)
+	if (base_reserve(&st->child_name, &st->cap, st->n_children + 1, sizeof(char *)) < 0)
 		err(99, "no memory");
-	st->kid_name[st->n_kids++] = strndup(e->name, e->name_len);
+	st->child_name[st->n_children++] = strndup(e->name, e->name_len);
 }
 
 static void take_entries(struct record *r, struct state *st, const struct scan_listing *l)
@@ -96,7 +96,7 @@ static void take_entries(struct record *r, struct state *st, const struct scan_l
 		if (e.problem)
 			note_problem(r, st->dir->path, e.name, e.name_len, e.problem);
 		else if (e.type == SCAN_DIR)
-			add_kid(st, &e);
+			add_child(st, &e);
 	}
 }
 
@@ -110,8 +110,8 @@ static void check_parent(struct record *r, const struct scan_dirinfo *dir,
 	}
 	if (parent->dir->finished)
 		breaks(r, "a directory is not finished before its children are listed");
-	if (dir->index >= parent->n_kids ||
-	    compare_names(parent->kid_name[dir->index], strlen(parent->kid_name[dir->index]),
+	if (dir->index >= parent->n_children ||
+	    compare_names(parent->child_name[dir->index], strlen(parent->child_name[dir->index]),
 	                  dir->name, dir->name_len) != 0)
 		breaks(r, "index is the place among the parent's sub-directories");
 }
@@ -133,7 +133,7 @@ static int on_listing(void *ctx, unsigned worker, const struct scan_dirinfo *dir
 	st->dir->problem = dir->problem;
 	st->dir->error = dir->error;
 	take_entries(r, st, l);
-	st->dir->n_kids = st->n_kids;
+	st->dir->n_children = st->n_children;
 	*ret = st;
 	return 0;
 }
@@ -143,28 +143,28 @@ static void free_state(void *ctx, void *state)
 	struct state *st = state;
 
 	(void)ctx;
-	for (size_t i = 0; i < st->n_kids; i++)
-		free(st->kid_name[i]);
-	free(st->kid_name);
+	for (size_t i = 0; i < st->n_children; i++)
+		free(st->child_name[i]);
+	free(st->child_name);
 	free(st);
 }
 
-static void check_kid(struct record *r, const struct state *st, const struct scan_kid *kid,
-                      size_t i)
+static void check_child(struct record *r, const struct state *st, const struct scan_child *child,
+                        size_t i)
 {
-	const struct record_dir *d = (const struct record_dir *)(uintptr_t)kid->token.word[0];
+	const struct record_dir *d = (const struct record_dir *)(uintptr_t)child->token.word[0];
 	char *path;
 
-	if (kid->problem) {
-		note_problem(r, st->dir->path, st->kid_name[i], strlen(st->kid_name[i]),
-		             kid->problem);
+	if (child->problem) {
+		note_problem(r, st->dir->path, st->child_name[i], strlen(st->child_name[i]),
+		             child->problem);
 		return;
 	}
-	path = join(st->dir->path, st->kid_name[i], strlen(st->kid_name[i]));
+	path = join(st->dir->path, st->child_name[i], strlen(st->child_name[i]));
 	if (!d || !d->finished)
 		breaks(r, "children are finished before their parent");
 	else if (strcmp(d->path, path) != 0)
-		breaks(r, "a kid's token is the one that its node() gave");
+		breaks(r, "a child's token is the one that its node() gave");
 	free(path);
 }
 
@@ -175,10 +175,10 @@ static int on_node(void *ctx, unsigned worker, void *state, const struct scan_be
 	struct state *st = state;
 
 	(void)worker;
-	if (below->n_kids != st->n_kids)
-		breaks(r, "node() gets a kid for each sub-directory listed");
-	for (size_t i = 0; i < MIN(below->n_kids, st->n_kids); i++)
-		check_kid(r, st, &below->kids[i], i);
+	if (below->n_children != st->n_children)
+		breaks(r, "node() gets a child for each sub-directory listed");
+	for (size_t i = 0; i < MIN(below->n_children, st->n_children); i++)
+		check_child(r, st, &below->children[i], i);
 	if (st->dir->finished)
 		breaks(r, "a directory is finished once");
 	st->dir->totals = *below->totals;

@@ -3,7 +3,7 @@
  * scans - a sink that writes down what a scan says of every directory, and the oracle to compare with.
  *
  * Model:   scans_run() also checks what every scan promises: entries in bytewise order, no name twice,
- *          children before their parent, each kid's token where it belongs. Broken promises end up in
+ *          children before their parent, each child's token where it belongs. Broken promises end up in
  *          record.broken, a sentence.
  */
 #ifndef TESTS_SCANS_H
@@ -19,7 +19,7 @@ struct record_dir {
 	struct scan_meta meta;
 	uint8_t problem;
 	int error;
-	size_t n_entries, n_kids;
+	size_t n_entries, n_children;
 	bool finished;
 };
 

@@ -160,7 +160,7 @@ static struct record_dir *add_dir(struct record *r, const struct snap_node *n, c
 	d->problem = n->problem;
 	d->error = n->error;
 	d->n_entries = n->n_entries;
-	d->n_kids = n->n_kids;
+	d->n_children = n->n_children;
 	r->dir[r->n++] = d;
 	return d;
 }
@@ -183,9 +183,9 @@ static int read_node(struct snap *s, struct record *r, struct task *job, struct 
 	while ((rc = snap_iter_next(&it)) > 0) {
 		struct task next;
 
-		if (!it.e.kid)
+		if (!it.e.child)
 			continue;
-		rc = snap_kid_get(s, &job->node, it.e.kid, &next.node);
+		rc = snap_child_get(s, &job->node, it.e.child, &next.node);
 		if (rc < 0)
 			break;
 		if (base_reserve(todo, cap, *n + 1, sizeof(**todo)) < 0 ||

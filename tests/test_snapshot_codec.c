@@ -19,9 +19,9 @@ struct sample {
 	struct scan_dirinfo dir;
 	struct scan_entry entry[ENTRIES_MAX];
 	char name[ENTRIES_MAX][256];
-	struct node_kid kid[ENTRIES_MAX];
+	struct node_child child[ENTRIES_MAX];
 	struct scan_totals totals, audience;
-	size_t n, n_kids;
+	size_t n, n_children;
 	bool world_listable, single_owner, links_leave, partial;
 	uint64_t self;
 	struct bytes listing, record;
@@ -98,15 +98,15 @@ static void draw_names(struct sample *s)
 	qsort(s->name, s->n, sizeof(s->name[0]), compare_text);
 }
 
-static void draw_kid(struct sample *s, uint64_t problem_of)
+static void draw_child(struct sample *s, uint64_t problem_of)
 {
-	struct node_kid *k = &s->kid[s->n_kids++];
+	struct node_child *k = &s->child[s->n_children++];
 
 	if (problem_of == 0)
-		*k = (struct node_kid){ .problem = (uint8_t)(SCAN_VANISHED + draw(6)),
-			                .error = (int)draw(200) };
+		*k = (struct node_child){ .problem = (uint8_t)(SCAN_VANISHED + draw(6)),
+			                  .error = (int)draw(200) };
 	else
-		*k = (struct node_kid){ .ref = 1 + draw(draw(2) ? s->self : UINT64_C(1) << 60) };
+		*k = (struct node_child){ .ref = 1 + draw(draw(2) ? s->self : UINT64_C(1) << 60) };
 }
 
 static void draw_sample(struct sample *s, size_t n)
@@ -130,7 +130,7 @@ static void draw_sample(struct sample *s, size_t n)
 		if (draw(12) == 0)
 			e->problem = (uint8_t)(1 + draw(7)), e->error = (int)draw(150);
 		else if (e->type == SCAN_DIR)
-			draw_kid(s, draw(6));
+			draw_child(s, draw(6));
 		else
 			draw_meta(&e->meta);
 	}
@@ -158,17 +158,17 @@ static void encode_sample(struct sample *s)
 		               .world_listable = s->world_listable,
 		               .single_owner = s->single_owner,
 		               .n_entries = s->n,
-		               .n_kids = s->n_kids };
+		               .n_children = s->n_children };
 
 	assert_int_equal(listing_begin(&enc, &s->listing, &s->dir, 4711), 0);
 	for (size_t i = 0; i < s->n; i++)
 		assert_int_equal(listing_add(&enc, &s->entry[i]), 0);
 	n.names = enc.names;
-	assert_int_equal(record_add(&s->record, s->self, &n, s->kid), 0);
+	assert_int_equal(record_add(&s->record, s->self, &n, s->child), 0);
 	memset(&s->node, 0, sizeof(s->node));
 	s->node.ref = s->self;
 	assert_int_equal(record_parse(s->record.p, s->record.p + s->record.len, &s->node), 0);
-	assert_int_equal(s->node.names, s->n_kids ? enc.names : 0);
+	assert_int_equal(s->node.names, s->n_children ? enc.names : 0);
 	assert_int_equal(record_listing(s->listing.p, s->listing.p + s->listing.len, &s->node), 0);
 }
 
@@ -194,12 +194,12 @@ static void assert_meta(const struct scan_meta *a, const struct scan_meta *b)
 	assert_memory_equal(a, b, sizeof(*a)); /* nothing between the fields */
 }
 
-/* got is what entry i of the sample should be; kid counts the sub-directories with a node before it. */
+/* got is what entry i of the sample should be; child counts the sub-directories with a node before it. */
 static void assert_entry(const struct sample *s, size_t i, const struct snap_entry *got)
 {
 	const struct scan_entry *e = &s->entry[i];
-	const struct node_kid *k;
-	size_t kid = 0;
+	const struct node_child *k;
+	size_t child = 0;
 
 	assert_int_equal(got->ordinal, i);
 	assert_int_equal(got->name_len, e->name_len);
@@ -209,13 +209,13 @@ static void assert_entry(const struct sample *s, size_t i, const struct snap_ent
 	if (e->problem || e->type != SCAN_DIR) {
 		assert_int_equal(got->problem, e->problem);
 		assert_int_equal(got->error, e->error);
-		assert_int_equal(got->kid, 0);
+		assert_int_equal(got->child, 0);
 		return;
 	}
 	for (size_t j = 0; j < i; j++)
-		kid += s->entry[j].type == SCAN_DIR && !s->entry[j].problem;
-	k = &s->kid[kid];
-	assert_int_equal(got->kid, k->ref);
+		child += s->entry[j].type == SCAN_DIR && !s->entry[j].problem;
+	k = &s->child[child];
+	assert_int_equal(got->child, k->ref);
 	assert_int_equal(got->problem, k->problem);
 	assert_int_equal(got->error, k->error);
 }
@@ -231,7 +231,7 @@ static void assert_head(const struct sample *s)
 	assert_int_equal(n->world_listable, s->world_listable);
 	assert_int_equal(n->single_owner, s->single_owner);
 	assert_int_equal(n->n_entries, s->n);
-	assert_int_equal(n->n_kids, s->n_kids);
+	assert_int_equal(n->n_children, s->n_children);
 	assert_int_equal(n->problem, s->dir.problem);
 	assert_int_equal(n->error, s->dir.error);
 	assert_meta(&n->meta, &s->dir.meta);
@@ -440,7 +440,7 @@ static void records_that_were_cut_or_bent_never_hurt(void **state)
 
 static void a_word_holds_a_ref_or_a_problem(void **state)
 {
-	static const struct node_kid kids[] = {
+	static const struct node_child children[] = {
 		{ .ref = 1 },
 		{ .ref = (UINT64_C(1) << 62) + 12345 },
 		{ .problem = SCAN_VANISHED },
@@ -449,14 +449,14 @@ static void a_word_holds_a_ref_or_a_problem(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(kids); i++) {
-		struct node_kid k = kid_from_word(kid_word(&kids[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(children); i++) {
+		struct node_child k = child_from_word(child_word(&children[i]));
 
-		assert_int_equal(k.ref, kids[i].ref);
-		assert_int_equal(k.problem, kids[i].problem);
-		assert_int_equal(k.error, kids[i].error);
+		assert_int_equal(k.ref, children[i].ref);
+		assert_int_equal(k.problem, children[i].problem);
+		assert_int_equal(k.error, children[i].error);
 		for (size_t j = 0; j < i; j++)
-			assert_int_not_equal(kid_word(&kids[i]), kid_word(&kids[j]));
+			assert_int_not_equal(child_word(&children[i]), child_word(&children[j]));
 	}
 }
 
@@ -560,9 +560,9 @@ static void the_bytes_of_a_listing_do_not_change(void **state)
 
 static void the_fingerprint_of_a_node_does_not_change(void **state)
 {
-	const struct node_kid kids[] = { { .ref = 4097 }, { .problem = SCAN_VANISHED } };
-	struct snap_fingerprint kid_fps[2] = { { { 1, 2, 3, 4, 5, 6, 7, 8 } }, { { 0 } } };
-	struct snap_node n = { .totals = { .bytes = 9, .shared = 512 }, .n_kids = 2 };
+	const struct node_child children[] = { { .ref = 4097 }, { .problem = SCAN_VANISHED } };
+	struct snap_fingerprint child_fps[2] = { { { 1, 2, 3, 4, 5, 6, 7, 8 } }, { { 0 } } };
+	struct snap_node n = { .totals = { .bytes = 9, .shared = 512 }, .n_children = 2 };
 	struct snap_fingerprint fp, fp2;
 	struct bytes listing = { 0 }, scratch = { 0 };
 	uint8_t secret[SECRET_SIZE];
@@ -573,7 +573,7 @@ static void the_fingerprint_of_a_node_does_not_change(void **state)
 	golden_listing(&listing);
 	n.listing = listing.p;
 	n.end = listing.p + listing.len;
-	assert_int_equal(fingerprint_node(secret, &scratch, &n, kids, kid_fps, &fp), 0);
+	assert_int_equal(fingerprint_node(secret, &scratch, &n, children, child_fps, &fp), 0);
 	assert_hex(fp.b, sizeof(fp.b), GOLDEN_FINGERPRINT);
 	/* What does not follow from the listings is part of it. */
 	for (int i = 0; i < 4; i++) {
@@ -583,17 +583,17 @@ static void the_fingerprint_of_a_node_does_not_change(void **state)
 		other.totals.changed += i == 1;
 		other.links_leave = i == 2;
 		other.partial = i == 3;
-		assert_int_equal(fingerprint_node(secret, &scratch, &other, kids, kid_fps, &fp2),
-		                 0);
+		assert_int_equal(
+			fingerprint_node(secret, &scratch, &other, children, child_fps, &fp2), 0);
 		assert_memory_not_equal(fp.b, fp2.b, sizeof(fp.b));
 	}
 	n.partial = true;
 	n.audience = n.totals;
 	n.audience.bytes--;
-	assert_int_equal(fingerprint_node(secret, &scratch, &n, kids, kid_fps, &fp), 0);
+	assert_int_equal(fingerprint_node(secret, &scratch, &n, children, child_fps, &fp), 0);
 	assert_hex(fp.b, sizeof(fp.b), GOLDEN_PARTIAL);
 	n.audience.newest--;
-	assert_int_equal(fingerprint_node(secret, &scratch, &n, kids, kid_fps, &fp2), 0);
+	assert_int_equal(fingerprint_node(secret, &scratch, &n, children, child_fps, &fp2), 0);
 	assert_memory_not_equal(fp.b, fp2.b, sizeof(fp.b));
 	sum = pack_sum(secret, 7, "fps", 3, "data", 4);
 	assert_int_equal(sum, GOLDEN_PACK_SUM);
@@ -605,7 +605,7 @@ static void the_fingerprint_of_a_node_does_not_change(void **state)
 
 static void the_bytes_of_a_record_do_not_change(void **state)
 {
-	const struct node_kid kids[] = { { .ref = 4097 }, { .problem = SCAN_VANISHED } };
+	const struct node_child children[] = { { .ref = 4097 }, { .problem = SCAN_VANISHED } };
 	struct snap_node n = { .totals = { .bytes = 4096 * 5,
 		                           .apparent = 10003,
 		                           .files = 3,
@@ -616,16 +616,16 @@ static void the_bytes_of_a_record_do_not_change(void **state)
 		                           .vanished = 1,
 		                           .newest = 1700000001 },
 		               .n_entries = 6,
-		               .n_kids = 2,
+		               .n_children = 2,
 		               .names = UINT64_C(0x1122334455667788),
 		               .single_owner = true };
 	struct bytes record = { 0 };
 
 	(void)state;
-	assert_int_equal(record_add(&record, 4099, &n, kids), 0);
+	assert_int_equal(record_add(&record, 4099, &n, children), 0);
 	assert_hex(record.p, record.len, GOLDEN_RECORD);
 	/* Without sub-directories there is no hash of their names. */
-	n.n_kids = 0;
+	n.n_children = 0;
 	record.len = 0;
 	assert_int_equal(record_add(&record, 4099, &n, NULL), 0);
 	assert_hex(record.p, record.len, GOLDEN_LEAF);

@@ -201,7 +201,7 @@ static void assert_sound(struct snap *s)
 /* Also after a scan that used up what was left, and failed. */
 static void prune_frees_space_on_a_full_disk(void **state)
 {
-	static const size_t sizes[] = { 30, 3000, 9000 };
+	static const size_t sizes[] = { 30, 600, 3000 };
 	const struct snap_policy policy = { .keep_last = 1 };
 	struct fixture *f = *state;
 	char path[256], index[300];

@@ -56,7 +56,7 @@ static void every_directory_reads_back_as_scanned(void **state)
 			assert_int_equal(seen.dir[i]->meta.mode, stored.dir[i]->meta.mode);
 			assert_int_equal(seen.dir[i]->meta.blocks, stored.dir[i]->meta.blocks);
 			assert_int_equal(seen.dir[i]->n_entries, stored.dir[i]->n_entries);
-			assert_int_equal(seen.dir[i]->n_kids, stored.dir[i]->n_kids);
+			assert_int_equal(seen.dir[i]->n_children, stored.dir[i]->n_children);
 		}
 		record_done(&stored);
 	}
@@ -517,7 +517,7 @@ static void a_wide_directory_is_found_through_restart_points(void **state)
 		(void)snprintf(name, sizeof(name), "n%d", i);
 		assert_int_equal(snap_node_find(&n, name, strlen(name), &e, NULL), 1);
 		assert_int_equal(e.type, i % 100 ? SCAN_FILE : SCAN_DIR);
-		assert_true(i % 100 ? e.kid == 0 : e.kid != 0);
+		assert_true(i % 100 ? e.child == 0 : e.child != 0);
 	}
 	assert_int_equal(snap_node_find(&n, "n9000", 5, &e, NULL), 0);
 	snap_node_put(s, &n);

@@ -29,8 +29,8 @@ static int add(struct items *l, struct snap *s, const struct snap_node *dir, boo
 	char shown[260];
 	int r = base_reserve(&l->item, &l->cap, l->n + 1, sizeof(*l->item));
 
-	if (r == 0 && e->type == SCAN_DIR && e->kid) {
-		r = snap_kid_get(s, dir, e->kid, &n);
+	if (r == 0 && e->type == SCAN_DIR && e->child) {
+		r = snap_child_get(s, dir, e->child, &n);
 		if (r < 0)
 			return r;
 		i.size = n.totals.bytes;

@@ -144,18 +144,18 @@ static uint64_t bound_of(enum best_what what, const struct scan_totals *t)
 static int add_dir(struct search *s, const struct open_dir *parent, const struct snap_node *n,
                    const struct snap_entry *e, uint64_t *largest_child)
 {
-	struct snap_node kid;
+	struct snap_node child;
 	uint64_t bound;
-	int r = snap_kid_head(s->d->s, n, e->kid, &kid);
+	int r = snap_child_head(s->d->s, n, e->child, &child);
 
 	if (r < 0)
 		return r;
-	bound = bound_of(s->what, &kid.totals);
-	*largest_child = MAX(*largest_child, kid.totals.bytes);
-	snap_node_put(s->d->s, &kid);
+	bound = bound_of(s->what, &child.totals);
+	*largest_child = MAX(*largest_child, child.totals.bytes);
+	snap_node_put(s->d->s, &child);
 	if (s->n_results == s->want && bound < worst(s))
 		return 0;
-	return heap_push(s, bound, e->kid, parent->path, parent->len, e->name, e->name_len);
+	return heap_push(s, bound, e->child, parent->path, parent->len, e->name, e->name_len);
 }
 
 static int look_at(struct search *s, const struct open_dir *o, const struct snap_node *n,
@@ -164,7 +164,7 @@ static int look_at(struct search *s, const struct open_dir *o, const struct snap
 	if (!snap_entry_exists(e))
 		return 0;
 	++*present;
-	if (e->type == SCAN_DIR && e->kid)
+	if (e->type == SCAN_DIR && e->child)
 		return add_dir(s, o, n, e, largest_child);
 	if (s->what != BEST_FILES || e->type != SCAN_FILE)
 		return 0;

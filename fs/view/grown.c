@@ -92,7 +92,7 @@ static bool present(const struct snap_entry *e)
 
 static uint64_t ref_of(const struct snap_entry *e)
 {
-	return present(e) && e->type == SCAN_DIR ? e->kid : 0;
+	return present(e) && e->type == SCAN_DIR ? e->child : 0;
 }
 
 static int64_t file_bytes(const struct snap_entry *e)

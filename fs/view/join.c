@@ -72,7 +72,7 @@ static uint64_t base_child(struct view *v, uint64_t base, const char *name, size
 	if (!base || snap_node_get(v->s, base, &n) < 0)
 		return 0;
 	if (snap_node_find(&n, name, len, &e, NULL) > 0 && e.type == SCAN_DIR)
-		ref = e.kid;
+		ref = e.child;
 	snap_node_put(v->s, &n);
 	return ref;
 }

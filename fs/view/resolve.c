@@ -79,9 +79,9 @@ static int enter_real(struct walk *w)
 	snap_node_put(w->v->s, &n);
 	if (r <= 0 || !snap_entry_exists(&e))
 		return r < 0 ? r : -ENOENT;
-	if (e.type != SCAN_DIR || !e.kid)
+	if (e.type != SCAN_DIR || !e.child)
 		return -ENOTDIR;
-	w->ref = e.kid;
+	w->ref = e.child;
 	return add_name(&w->f->path, real);
 }
 

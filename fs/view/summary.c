@@ -9,7 +9,7 @@ enum {
 	SHOWN = 5
 };
 
-static void put_troubles(const struct scan_totals *t, struct text *out)
+static void put_problems(const struct scan_totals *t, struct text *out)
 {
 	if (t->errors)
 		text_printf(out,
@@ -74,6 +74,6 @@ int render_summary(const struct usage_dir *d, struct text *out)
 	if (d->snapshot && d->snapshot->mode == SNAP_QUICK)
 		text_puts(out,
 		          "Approximate: taken with --quick, which misses what grew in place.\n");
-	put_troubles(t, out);
+	put_problems(t, out);
 	return put_children(d, out);
 }

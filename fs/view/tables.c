@@ -88,9 +88,9 @@ static int entry_bytes(const struct usage_dir *d, const struct snap_entry *e, ui
 	int r;
 
 	*ret = e->meta.blocks * 512;
-	if (e->type != SCAN_DIR || !e->kid)
+	if (e->type != SCAN_DIR || !e->child)
 		return 0;
-	r = snap_head_get(d->s, e->kid, &n);
+	r = snap_head_get(d->s, e->child, &n);
 	if (r < 0)
 		return r;
 	*ret = n.totals.bytes;
@@ -146,14 +146,14 @@ struct pending {
 	char *path;
 };
 
-struct troubles {
+struct problems {
 	const struct usage_dir *d;
 	struct text *out;
 	struct pending *stack;
 	size_t n, cap;
 };
 
-static void trouble_line(struct troubles *t, unsigned problem, int error, const char *path,
+static void problem_line(struct problems *t, unsigned problem, int error, const char *path,
                          size_t len)
 {
 	const char *reason = scan_problem_name(problem);
@@ -163,12 +163,12 @@ static void trouble_line(struct troubles *t, unsigned problem, int error, const 
 	table_text_line(t->d, t->out, reason ? reason : "error", path, len);
 }
 
-static bool has_trouble(const struct scan_totals *t)
+static bool has_problem(const struct scan_totals *t)
 {
 	return t->errors | t->vanished | t->changed | t->skipped;
 }
 
-static int push_trouble(struct troubles *t, uint64_t ref, char *path)
+static int push_problem(struct problems *t, uint64_t ref, char *path)
 {
 	int r = path ? base_reserve(&t->stack, &t->cap, t->n + 1, sizeof(*t->stack)) : -ENOMEM;
 
@@ -188,7 +188,7 @@ static char *join(const char *dir, const char *name)
 	return p;
 }
 
-static int trouble_entry(struct troubles *t, const struct pending *at, const struct snap_node *dir,
+static int problem_entry(struct problems *t, const struct pending *at, const struct snap_node *dir,
                          const struct snap_entry *e)
 {
 	struct snap_node n;
@@ -202,20 +202,20 @@ static int trouble_entry(struct troubles *t, const struct pending *at, const str
 	if (!path)
 		return -ENOMEM;
 	if (!e->problem) {
-		r = snap_kid_head(t->d->s, dir, e->kid, &n);
-		deeper = r == 0 && has_trouble(&n.totals);
+		r = snap_child_head(t->d->s, dir, e->child, &n);
+		deeper = r == 0 && has_problem(&n.totals);
 		if (r == 0)
 			snap_node_put(t->d->s, &n);
 		if (deeper)
-			return push_trouble(t, e->kid, path);
+			return push_problem(t, e->child, path);
 	} else {
-		trouble_line(t, e->problem, e->error, path, strlen(path));
+		problem_line(t, e->problem, e->error, path, strlen(path));
 	}
 	free(path);
 	return r;
 }
 
-static int trouble_dir(struct troubles *t, const struct pending *at)
+static int problem_dir(struct problems *t, const struct pending *at)
 {
 	struct snap_iter it;
 	struct snap_node n;
@@ -224,11 +224,11 @@ static int trouble_dir(struct troubles *t, const struct pending *at)
 	if (r < 0)
 		return r;
 	if (n.problem)
-		trouble_line(t, n.problem, n.error, *at->path ? at->path : ".",
+		problem_line(t, n.problem, n.error, *at->path ? at->path : ".",
 		             *at->path ? strlen(at->path) : 1);
 	snap_iter_init(&it, &n);
 	while (r == 0 && (more = snap_iter_next(&it)) > 0)
-		r = usage_is_stopped(t->d) ? -EINTR : trouble_entry(t, at, &n, &it.e);
+		r = usage_is_stopped(t->d) ? -EINTR : problem_entry(t, at, &n, &it.e);
 	snap_node_put(t->d->s, &n);
 	return r ? r : more;
 }
@@ -236,13 +236,13 @@ static int trouble_dir(struct troubles *t, const struct pending *at)
 /* Only directories whose counters say so are opened. */
 int render_errors(const struct usage_dir *d, struct text *out)
 {
-	struct troubles t = { .d = d, .out = out };
-	int r = has_trouble(&d->node->totals) ? push_trouble(&t, d->node->ref, strdup("")) : 0;
+	struct problems t = { .d = d, .out = out };
+	int r = has_problem(&d->node->totals) ? push_problem(&t, d->node->ref, strdup("")) : 0;
 
 	while (r == 0 && t.n) {
 		struct pending at = t.stack[--t.n];
 
-		r = trouble_dir(&t, &at);
+		r = problem_dir(&t, &at);
 		free(at.path);
 	}
 	while (t.n)

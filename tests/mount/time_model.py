@@ -70,7 +70,7 @@ class Moment:
         return (st.st_mode, size, st.st_blocks, int(st.st_mtime // 1), st.st_uid, st.st_gid,
                 (st.st_ino, st.st_nlink) if linked else None)
 
-    def kids(self, path):
+    def children(self, path):
         return [n for n, a in self.dirs[path].items() if stat.S_ISDIR(a[0])]
 
     @staticmethod
@@ -123,7 +123,7 @@ def difference(a, b, path=b"", found=None, rel=b""):
     ta, tb = a.total(path) if in_a else NOTHING, b.total(path) if in_b else NOTHING
     own = subtract(tb, ta)
     if in_a and in_b:
-        for name in sorted(set(a.kids(path)) | set(b.kids(path))):
+        for name in sorted(set(a.children(path)) | set(b.children(path))):
             below, shown = Moment.join(path, name), Moment.join(rel, name)
             if below in a.dirs and below in b.dirs:
                 own = subtract(own, subtract(b.total(below), a.total(below)))
