@@ -185,7 +185,7 @@ static uint64_t log_reserve(const struct snap *s)
 	if (place_stat(&s->place, "", &st) < 0)
 		return 0;
 	size = (uint64_t)st.st_size;
-	return MIN(MAX(size / 2, RESERVE_MIN), MAX(size / 32, RESERVE_SMALL));
+	return MIN(MAX(size + size / 8, RESERVE_MIN), MAX(size / 32, RESERVE_SMALL));
 }
 
 void store_fold_log(struct snap *s)
