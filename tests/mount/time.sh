@@ -101,7 +101,7 @@ pruned_under_readers()
 	for i in 1 2 3; do
 		while [ ! -e "$work/enough" ]; do
 			cat "$mnt$src"/.usage/{history,growth/1d,largest,stat} "$mnt$src/.usage/at"/*/.usage/{bytes,children} 
-			ls -lR "$mnt$src/.usage/at/1" "$mnt/.growth/365d"
+			ls -lR "$mnt$src/.usage/at/1" "$mnt/.growth/365d" || : # at/1 may be gone by now
 		done >/dev/null 2>&1 &
 		started $!
 		readers+=($!)
