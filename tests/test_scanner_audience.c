@@ -27,6 +27,7 @@ struct scan_source {
 	uint64_t seed;
 	bool open;    /* all are 0755 and of one owner */
 	uint64_t odd; /* a directory whose mode is another one than the seed says */
+	bool ghosts;  /* each directory lists one that is not there */
 	const char *const *changed;
 	_Atomic unsigned listed;
 };
@@ -93,6 +94,8 @@ static int fake_list(struct scan_source *f, unsigned worker, const struct source
 	source_path(dir, below, sizeof(below));
 	(void)snprintf(path, sizeof(path), "%s/%s", f->root, below);
 	stream = opendir(path);
+	if (!stream && errno == ENOENT && f->ghosts)
+		return SOURCE_UNREAD;
 	if (!stream || fstat(dirfd(stream), &st) < 0)
 		err(99, "%s", path);
 	*self = meta_of(f, &st);
@@ -108,6 +111,8 @@ static int fake_list(struct scan_source *f, unsigned worker, const struct source
 		found.meta = meta_of(f, &st);
 		r = source_add(l, &found);
 	}
+	if (r == 0 && f->ghosts)
+		r = source_add(l, &(struct source_found){ .name = "ghost", .type = SCAN_DIR });
 	(void)closedir(stream);
 	atomic_fetch_add(&f->listed, 1);
 	return r < 0 ? r : SOURCE_OK;
@@ -173,6 +178,7 @@ static void walk(struct model *m, int fd)
 	self = meta_of(m->f, &st);
 	m->sum.bytes += (uint64_t)st.st_blocks * 512;
 	m->sum.newest = MAX(m->sum.newest, st.st_mtim.tv_sec);
+	m->sum.vanished += m->f->ghosts;
 	while ((e = readdir(stream))) {
 		struct scan_meta child;
 
@@ -263,6 +269,18 @@ static void each_audience_adds_up_what_it_sees(void **state)
 		less += expect_as_model(t, &f, seed % 3 ? NULL : glob);
 	}
 	assert_true(less > ROUNDS);
+}
+
+static void what_vanished_is_seen_where_it_was_listed(void **state)
+{
+	struct fixture *t = *state;
+
+	tree_random(&t->tree, 8, ENTRIES);
+	for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
+		struct scan_source f = { .seed = seed * 31337, .ghosts = true };
+
+		assert_true(expect_as_model(t, &f, NULL) > 0);
+	}
 }
 
 static void where_all_is_open_nothing_differs(void **state)
@@ -357,6 +375,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(each_audience_adds_up_what_it_sees),
+		TEST(what_vanished_is_seen_where_it_was_listed),
 		TEST(where_all_is_open_nothing_differs),
 		TEST(the_index_has_one_answer),
 	};
